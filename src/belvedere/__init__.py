@@ -1,0 +1,53 @@
+"""One set of names and values for the insides of every vision-language model on Hugging Face."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from belvedere import components, experiments, families, layouts, shapes
+    from belvedere.errors import InputError, Unavailable, UnsupportedFamily, WriteError
+    from belvedere.shapes import checkpoint
+    from belvedere.standardized import StandardizedTransformer
+
+#: Where each public name lives; `None` is a module of its own.
+_HOMES: dict[str, str | None] = {
+    "InputError": "errors",
+    "StandardizedTransformer": "standardized",
+    "Unavailable": "errors",
+    "UnsupportedFamily": "errors",
+    "WriteError": "errors",
+    "checkpoint": "shapes",
+    "components": None,
+    "experiments": None,
+    "families": None,
+    "layouts": None,
+    "shapes": None,
+}
+
+__all__ = [
+    "InputError",
+    "StandardizedTransformer",
+    "Unavailable",
+    "UnsupportedFamily",
+    "WriteError",
+    "checkpoint",
+    "components",
+    "experiments",
+    "families",
+    "layouts",
+    "shapes",
+]
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'belvedere' has no attribute {name!r}")
+    home = _HOMES[name]
+    return import_module(f"belvedere.{name}") if home is None else getattr(import_module(f"belvedere.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

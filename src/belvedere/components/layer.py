@@ -1,0 +1,75 @@
+"""A block of the text model: what enters it and what leaves it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from belvedere.components.stack import Stack
+from belvedere.components.standard import Standard, blocks
+from belvedere.descriptors import absent, value
+from belvedere.layouts import Residual
+from belvedere.select import First, FirstArgument
+
+__all__ = ["Block", "Layer"]
+
+PARTS = ("self_attn", "linear_attn", "mlp", "input_layernorm", "post_attention_layernorm")
+
+
+class Block(Standard):
+    """What a text block and a tower block share: a number, a stack, and parts that not every block has."""
+
+    @property
+    def number(self) -> int:
+        """The block's number in its stack."""
+        return int(self.path.rpartition(".")[2])
+
+    @property
+    def stack(self) -> Stack:
+        """The text stack or tower that the block belongs to."""
+        above = self.host
+        while above is not None and not isinstance(above, Stack):
+            above = above.host
+        assert above is not None, "a block is always built below a stack"
+        return above
+
+    def _own_name(self) -> str:
+        return f"layers[{self.number}]"
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError as error:
+            if name not in PARTS or "_child_map" not in self.__dict__:
+                raise
+            having = self.stack.parts(name)
+            hint = f"blocks with one: {blocks(having)}" if having else "no block of this stack has one"
+            raise AttributeError(f"{self.name} has no {name}; {hint}") from error
+
+
+class Layer(Block):
+    """A text block. ``layer_input + attention_output + mlp_output == layer_output``."""
+
+    @value("input", select=FirstArgument(), description="the stream entering the block")
+    def layer_input(self, held: Any) -> Residual:
+        """The stream entering this block.
+
+        On block 0 this is where the image features stand among the token embeddings:
+        ``layers[0].layer_input[vision.image_token_mask] == vision.image_features``.
+        The model's own tensor: edits in place and assignment both reach the block.
+        """
+        return held
+
+    @value("output", select=First("hidden_states"), description="the stream leaving the block")
+    def layer_output(self, held: Any) -> Residual:
+        """The stream leaving this block.
+
+        ``layer_input + attention_output + mlp_output == layer_output``.
+        The model's own tensor: edits in place and assignment both reach the next block.
+        """
+        return held
+
+    deepstack_output = absent(
+        "deepstack_output",
+        "image features enter this model once, at the embeddings; read vision.image_features",
+        "tower features added to the stream after the block",
+    )

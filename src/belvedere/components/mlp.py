@@ -1,0 +1,34 @@
+"""An MLP of the text model: what it adds, and why a dense one has no routing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from belvedere.components.standard import Standard
+from belvedere.descriptors import absent, value
+from belvedere.layouts import Residual
+from belvedere.select import First
+
+__all__ = ["Mlp"]
+
+DENSE = "this MLP is dense and routes nothing; read mlp_output"
+
+
+class Mlp(Standard):
+    """A dense MLP."""
+
+    @value("output", select=First(), description="what the MLP adds to the stream")
+    def mlp_output(self, held: Any) -> Residual:
+        """What the MLP adds to the stream: ``layer_input + attention_output + mlp_output == layer_output``.
+
+        The module's own tensor: edits in place and assignment both reach the stream.
+        """
+        return held
+
+    router_logits = absent("router_logits", DENSE, "the router's score for every expert")
+    expert_weights = absent("expert_weights", DENSE, "the weights of the experts that a token is sent to")
+    expert_indices = absent("expert_indices", DENSE, "the experts that a token is sent to")
+    expert_outputs = absent("expert_outputs", DENSE, "what each of those experts returns")
+
+    def _own_name(self) -> str:
+        return "mlp"

@@ -1,0 +1,47 @@
+"""A tower that keeps every picture's patches in one row, such as the Qwen ViT."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from belvedere.components.vision import Vision, as_patches, unseen
+from belvedere.descriptors import as_held, value
+from belvedere.layouts import MergedPatches, Patches, Rotary
+from belvedere.select import Argument
+
+__all__ = ["QwenVision"]
+
+
+class QwenVision(Vision):
+    """The Qwen ViT (Qwen2-VL to Qwen3.5): one row of patches in merge-block order, a merger as its last module.
+
+    Row order: the patches of each ``merge x merge`` block stand together, blocks in raster order, frames and pictures one
+    after the other. Every value of the patch axis is served as ``[1, patches, ...]``, a view of that row.
+    """
+
+    AXES = {**Vision.AXES, "merged_hidden": "merged_hidden_size"}
+
+    @value(":pos_embeds=.output", restore=as_held, unavailable=unseen, description="what is added to the patches")
+    def position_embeddings(self, held: Any) -> Patches:
+        """The learned position table at each patch, resampled to its picture's grid; added to `patch_embeddings`."""
+        return as_patches(held)
+
+    @value("rotary_pos_emb.output", unavailable=unseen, description="cos and sin that the blocks get")
+    def rotary(self, held: Any) -> Rotary:
+        """The cos and sin of each patch's rotation, by row and column: two tensors ``[patches, head_dim]``."""
+        return held
+
+    @value(
+        "merger.linear_fc1.input",
+        select=Argument(0),
+        unavailable=unseen,
+        description="what the merger's MLP receives",
+    )
+    def merged_patches(self, held: Any) -> MergedPatches:
+        """Each merge block's patches, normed and laid side by side: one row per image token."""
+        return held
+
+    @property
+    def merged_hidden_size(self) -> int:
+        """The width of `merged_patches`: a merge block's patches side by side."""
+        return self.vision_hidden_size * self.spatial_merge_size**2

@@ -1,0 +1,216 @@
+"""Attention patterns without eager attention.
+
+A fused kernel never builds the pattern. It is recomputed here from the very arguments of the interface call, by the eager
+function of the module's own file, so that grouped heads, caps and sinks are whatever that file says. The softmax inside it
+is where scores become probabilities: `Softmax` stands there, records what passes, and puts a written pattern in its place.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from nnsight.intervention.interleaver import Mediator
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from belvedere.descriptors import Place, Reason, Value, as_written, changed, stamp
+
+__all__ = ["Call", "PatternValue", "Softmax", "eager_function", "no_eager_function", "pattern_value"]
+
+SOFTMAXES = (torch.nn.functional.softmax, torch.softmax, torch.Tensor.softmax)
+
+
+class Softmax(TorchFunctionMode):
+    """Records the first softmax of an eager attention, and replaces its input or its output by a written tensor."""
+
+    def __init__(self, scores: Tensor | None = None, probabilities: Tensor | None = None) -> None:
+        super().__init__()
+        self.written_scores, self.written_probabilities = scores, probabilities
+        self.scores: Tensor | None = None
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func not in SOFTMAXES or self.scores is not None:
+            return func(*args, **(kwargs or {}))
+        # torch leaves the mode while it is inside the handler, so the call below is not seen again.
+        self.scores = args[0] if self.written_scores is None else self.written_scores
+        if self.written_probabilities is not None:
+            return self.written_probabilities
+        return func(self.scores, *args[1:], **(kwargs or {}))
+
+
+def eager_function(module: torch.nn.Module) -> Callable[..., tuple[Tensor, Tensor]] | None:
+    """The eager attention of the file that defines ``module``'s class."""
+    return getattr(sys.modules[type(module).__module__], "eager_attention_forward", None)
+
+
+def no_eager_function(host: Any) -> str | None:
+    """The reason, where a module's file has no eager attention to recompute a pattern with."""
+    if eager_function(host._module) is not None:
+        return None
+    return (
+        f"{type(host._module).__name__} is in a file without an eager attention function, so its pattern cannot be "
+        "recomputed; read attention_queries and attention_keys"
+    )
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of transformers' attention interface: ``interface(module, query, key, value, mask, **kwargs)``."""
+
+    module: torch.nn.Module
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    mask: Tensor | None
+    kwargs: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, served: tuple[tuple[Any, ...], dict[str, Any]]) -> Call:
+        """The call that an interface location serves."""
+        args, kwargs = served
+        names = ("module", "query", "key", "value", "attention_mask")
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        bound = [given.pop(name, None) for name in names]
+        return cls(*bound, kwargs=given)
+
+    def run(self, softmax: Softmax) -> tuple[Tensor, Tensor]:
+        """The eager function's head outputs ``[batch, seq, heads, head_dim]`` and pattern, through ``softmax``."""
+        eager = eager_function(self.module)
+        assert eager is not None, "a module without an eager function is refused before it is read"
+        with softmax:
+            return eager(
+                self.module, self.query, self.key, self.value, self.additive_mask(), **{**self.kwargs, "dropout": 0.0}
+            )
+
+    def probabilities(self) -> Tensor:
+        """The pattern, ``[batch, heads, query, key]``."""
+        return self.run(Softmax())[1]
+
+    def scores(self) -> Tensor:
+        """What the softmax is taken of: scaled and masked."""
+        softmax = Softmax()
+        self.run(softmax)
+        assert softmax.scores is not None, "an eager attention takes a softmax"
+        return softmax.scores
+
+    def additive_mask(self) -> Tensor | None:
+        """The mask in the form that eager attention adds to the scores.
+
+        ``None`` with a causal module means a causal mask, as ``sdpa`` reads it; a boolean one says where to attend; a
+        2-dimensional one is the padding mask that flash attention takes.
+        """
+        queries, keys = self.query.shape[-2], self.key.shape[-2]
+        allowed = self.mask
+        if allowed is not None and allowed.ndim == 2:
+            allowed = allowed.bool()[:, None, None, :] & self._causal(queries, keys)
+        elif allowed is None and queries > 1 and self._is_causal():
+            allowed = self._causal(queries, keys)
+        if allowed is None or allowed.is_floating_point():
+            return allowed
+        lowest = torch.finfo(self.query.dtype).min
+        return torch.zeros_like(allowed, dtype=self.query.dtype).masked_fill(~allowed, lowest)
+
+    def _is_causal(self) -> bool:
+        given = self.kwargs.get("is_causal")
+        return bool(given if given is not None else getattr(self.module, "is_causal", True))
+
+    def _causal(self, queries: int, keys: int) -> Tensor:
+        row = torch.arange(queries, device=self.query.device)[:, None] + (keys - queries)
+        column = torch.arange(keys, device=self.query.device)[None, :]
+        allowed = column <= row if self._is_causal() else torch.ones_like(column <= row)
+        window = self.kwargs.get("sliding_window")
+        if window is not None:
+            allowed = allowed & (column > row - window)
+        return allowed[None, None]
+
+
+@dataclass
+class PatternEdit:
+    """A pattern that a worker holds: if it was edited, the block's head outputs are replaced, else nothing is."""
+
+    view: Any
+    key: tuple[Any, str, int | None]
+    unedited: tuple[str, Any]
+    edited: tuple[str, Callable[[], Any]]
+    occurrence: int | None
+
+    def __post_init__(self) -> None:
+        self.before = stamp(self.view)
+
+    @property
+    def location(self) -> str:
+        """Where nnsight writes: at the attention's result after an edit, else where the pattern was read."""
+        return self.edited[0] if changed(self.view, self.before) else self.unedited[0]
+
+    def fn(self) -> Any:
+        """What nnsight writes there."""
+        return self.edited[1]() if changed(self.view, self.before) else self.unedited[1]
+
+
+class PatternValue(Value[Any]):
+    """A pattern: read where an attention's arguments are, written where its result is.
+
+    Args:
+        at: Where the arguments are served.
+        result: Gives the location of the head outputs on a host.
+        replace: ``replace(host, pattern, served)``: what is served there under a written pattern.
+        unavailable: A reason why it cannot be had, or a function of the host that returns one or ``None``.
+    """
+
+    def __init__(
+        self, at: Place, result: Callable[[Any], str], replace: Callable[[Any, Any, Any], Any], unavailable: Reason
+    ) -> None:
+        super().__init__(at, unavailable=unavailable)
+        self.result, self.replace = result, replace
+
+    def _get(self, host: Any) -> Any:
+        self.refuse(host)
+        location = self.location(host)
+        mediator = Mediator.current(location)
+        key = (self, location, mediator.wanted(location))
+        waiting = mediator.transform
+        if waiting is not None and waiting.key == key:
+            return waiting.view
+        served = Mediator.value(location)
+        view = self._view(host, served)
+        mediator.transform = PatternEdit(
+            view=view,
+            key=key,
+            unedited=(location, served),
+            edited=(self.result(host), lambda: self.replace(host, view, served)),
+            occurrence=key[2],
+        )
+        return view
+
+    def _set(self, host: Any, value: Any) -> None:
+        self.refuse(host)
+        served = Mediator.value(self.location(host))
+        written = as_written(value, self._view(host, served), f"{host.name}.{self.name}", self.layout)
+        Mediator.swap(self.result(host), self.replace(host, written, served))
+
+
+def pattern_value(
+    at: Place,
+    *,
+    result: Callable[[Any], str],
+    replace: Callable[[Any, Any, Any], Any],
+    also: Callable[[Any], str | None] | None = None,
+) -> Callable[[Callable[..., Any]], PatternValue]:
+    """Declare a `PatternValue`, with the decorated function giving the pattern from what is served at ``at``.
+
+    A module without an eager function refuses it, and so does ``also`` where it gives a reason.
+    """
+
+    def unavailable(host: Any) -> str | None:
+        return (also(host) if also is not None else None) or no_eager_function(host)
+
+    def adopt(read: Callable[..., Any]) -> PatternValue:
+        made = PatternValue(at, result, replace, unavailable)
+        made(read)
+        return made
+
+    return adopt

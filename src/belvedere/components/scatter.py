@@ -1,0 +1,37 @@
+"""Where image features enter the text stream: an operation in the forward of the wrapper's inner module."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from belvedere.components.standard import Standard
+
+__all__ = ["ImageAndVideoScatter", "ImageScatter"]
+
+
+class ImageScatter(Standard):
+    """The module whose forward writes the image features over the placeholders' embeddings.
+
+    The values themselves are the tower's (`belvedere.components.Vision`), served at this operation's arguments. The
+    forward is under way before the tower runs, so it is bracketed when the tree is built.
+
+    Attributes:
+        scatter: The operation that writes image features in, named as in `belvedere.operations`.
+        scatter_argument: Which argument of it is the features.
+        video_scatter: The operation for videos; empty where the model takes none.
+    """
+
+    scatter: ClassVar[str] = "inputs_embeds.masked_scatter()"
+    scatter_argument: ClassVar[int] = 1
+    video_scatter: ClassVar[str] = ""
+
+    @classmethod
+    def operations(cls) -> tuple[str, ...]:
+        """The operations that are bracketed."""
+        return tuple(name for name in (cls.scatter, cls.video_scatter) if name)
+
+
+class ImageAndVideoScatter(ImageScatter):
+    """A wrapper that writes images first and videos second, by the same operation."""
+
+    video_scatter = "inputs_embeds.masked_scatter()[1]"

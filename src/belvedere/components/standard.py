@@ -1,0 +1,126 @@
+"""The envoy that all components share: its values, their reasons, and the sizes of their axes."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from nnsight.intervention.envoy import Envoy
+
+from belvedere.descriptors import KeptValue, Value
+from belvedere.operations import install
+
+__all__ = ["Standard", "blocks"]
+
+
+class Standard(Envoy):
+    """An envoy whose values have standard names.
+
+    Attributes:
+        OPERATIONS: Operations of this module's forward that values of *other* hosts live at. A forward is bracketed when
+            the tree is built, so that its values are served even after its call has begun.
+        AXES: Which attribute of this envoy answers an axis of a layout.
+    """
+
+    OPERATIONS: ClassVar[tuple[str, ...]] = ()
+    AXES: ClassVar[dict[str, str]] = {}
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._bracket()
+
+    def _update(self, module: Any) -> None:
+        super()._update(module)
+        self._bracket()
+
+    def _bracket(self) -> None:
+        values = self.values().values()
+        wanted = [*self.operations(), *(found.operation for found in values if found.operation)]
+        self._operations = install(self, dict.fromkeys(wanted)) if wanted else {}
+        for kept in values:
+            if isinstance(kept, KeptValue) and kept.reason(self) is None:
+                kept.keep(self)
+
+    @property
+    def name(self) -> str:
+        """The standard path from the root, such as ``vision.layers[3].self_attn``; empty for the root."""
+        host = self.host
+        own = self._own_name()
+        return f"{host.name}.{own}" if host is not None and host.name else own
+
+    def _own_name(self) -> str:
+        return self.path.rpartition(".")[2]
+
+    @property
+    def host(self) -> Standard | None:
+        """The nearest standard envoy above this one."""
+        above = self.parent
+        while above is not None and not isinstance(above, Standard):
+            above = above.parent
+        return above
+
+    @classmethod
+    def values(cls) -> dict[str, Value[Any]]:
+        """The values of this kind of envoy, by name, in the order of the forward."""
+        found: dict[str, Value[Any]] = {}
+        for klass in reversed(cls.__mro__):
+            found |= {name: entry for name, entry in vars(klass).items() if isinstance(entry, Value)}
+        return found
+
+    def support(self) -> dict[str, str | None]:
+        """Each value of this envoy: ``None`` where it reads, else the reason why it does not."""
+        return {name: found.reason(self) for name, found in self.values().items()}
+
+    def idle(self) -> str | None:
+        """Why this module does not run on the input of the running trace; ``None`` where it does."""
+        host = self.host
+        return None if host is None else host.idle()
+
+    @classmethod
+    def operations(cls) -> tuple[str, ...]:
+        """`OPERATIONS`, for a component that makes them of its other settings."""
+        return cls.OPERATIONS
+
+    def missing_operation(self, operation: str) -> str | None:
+        """The reason, where this transformers' forward has no such operation."""
+        if operation in self._operations:
+            return None
+        import transformers
+
+        return (
+            f"the forward of {type(self._module).__name__} in transformers {transformers.__version__} has no operation "
+            f"`{operation}`; use a release that Belvedere was tested with, or name the operation in a family of your own"
+        )
+
+    def operation_location(self, operation: str) -> str:
+        """Where nnsight serves an operation of this module's forward."""
+        return self._operations[operation]
+
+    def axis_size(self, axis: str) -> int:
+        """The size of a layout's axis, from this envoy or the nearest one above that has it.
+
+        Args:
+            axis: An axis name of `belvedere.layouts`, such as ``"hidden"``.
+
+        Returns:
+            The size, known without a run.
+
+        Raises:
+            ValueError: The axis depends on the input (``batch``, ``seq``, ``patches``, ...) or is of no layout.
+        """
+        above: Standard | None = self
+        while above is not None:
+            if axis in above.AXES:
+                return int(getattr(above, above.AXES[axis]))
+            above = above.host
+        raise ValueError(f"the size of axis {axis!r} is not fixed by the checkpoint: read it off a value's shape")
+
+
+def blocks(numbers: list[int]) -> str:
+    """Block numbers for a sentence, runs folded: ``[0, 1, 2, 5]`` gives ``"0-2, 5"``."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)

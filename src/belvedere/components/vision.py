@@ -1,0 +1,409 @@
+"""A vision tower: its own values, those of its blocks, and the features that it hands to the text model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from belvedere.components.attention import Mixer, result_location, written_probabilities, written_scores
+from belvedere.components.layer import Block
+from belvedere.components.pattern import Call, pattern_value
+from belvedere.components.stack import Stack
+from belvedere.components.standard import Standard
+from belvedere.descriptors import KeptValue, absent, as_held, heads_first, value
+from belvedere.errors import Unavailable
+from belvedere.layouts import (
+    ImageFeatures,
+    ImageFeaturesPerImage,
+    ImageTokenMask,
+    Patches,
+    SegmentPatterns,
+    VisionHeadOutputs,
+    VisionKeys,
+    VisionPattern,
+    VisionQueries,
+    VisionValues,
+)
+from belvedere.select import Argument, First, FirstArgument
+
+__all__ = ["NoVision", "Vision", "VisionAttention", "VisionLayer", "VisionMlp", "as_patches"]
+
+
+def as_patches(held: torch.Tensor) -> Patches:
+    """A tower's stream as ``[images, patches, vision_hidden]``: a packed row gets a leading 1, as a view."""
+    return held.unsqueeze(0) if held.ndim == 2 else held
+
+
+def no_images(root: Any) -> str | None:
+    """The one place that decides why no picture reaches the tower; ``None`` where one does."""
+    family = root.family
+    if family.wrapper is None:
+        return f"{family.text} is a text model and has no tower; load a vision-language checkpoint"
+    if root.text_only:
+        return (
+            f"task={root.task!r} loads {type(root._module).__name__}, the text model of {family.wrapper} alone; "
+            "load with task='image-text-to-text'"
+        )
+    if family.facts.projector is None:
+        return f"the entry of {family.wrapper} names no projector, so nothing of the tower reaches the text; add one"
+    return None
+
+
+def unseen(host: Standard) -> str | None:
+    """`no_images` for a value on the tower or inside it."""
+    return no_images(host.root)
+
+
+def no_scatter(host: Vision) -> str | None:
+    """The reason, where no operation is known that writes the features into the text stream."""
+    if unseen(host) is None and host.root.scatter is None:
+        return f"the entry of {host.root.family.wrapper} names no scatter; read projector.output"
+    return unseen(host)
+
+
+def no_video(host: Vision) -> str | None:
+    """The reason, where the model takes no video."""
+    reason = no_scatter(host)
+    if reason is None and not host.root.scatter.video_scatter:
+        return f"{host.root.family.wrapper} takes no video; show the frames as images and read image_features"
+    return reason
+
+
+def no_token(modality: str) -> Any:
+    """A reason function: the config gives no placeholder id for images or videos."""
+
+    def reason(host: Vision) -> str | None:
+        if unseen(host) is None and host.root.placeholder(modality) is None:
+            facts = host.root.family.facts
+            name = facts.image_token if modality == "image" else facts.video_token
+            if name is None:
+                return f"{host.root.family.wrapper} takes no {modality}; read image_token_mask"
+            return f"the config has no `{name}`; set it to the id of the {modality} placeholder"
+        return unseen(host)
+
+    return reason
+
+
+def scatter_input(host: Vision) -> tuple[Standard, str]:
+    """Where the image features are an argument."""
+    return host.root.scatter, f":{host.root.scatter.scatter}.input"
+
+
+def video_scatter_input(host: Vision) -> tuple[Standard, str]:
+    """Where the video features are an argument."""
+    return host.root.scatter, f":{host.root.scatter.video_scatter}.input"
+
+
+def root_input(host: Standard) -> tuple[Standard, str]:
+    """Where the prompt's token ids are an argument."""
+    return host.root, "input"
+
+
+def last_stream(host: Vision) -> tuple[Standard, str]:
+    """Where the tower's last stream is served: its final norm, or its last block where it has none."""
+    return host, "norm.output" if "norm" in vars(host) else f"layers.{len(host.layers) - 1}.output"
+
+
+def from_rows(host: Standard, edited: Any, held: Any) -> Any:
+    """The way back for patches read as rows out of a feature map ``[images, width, rows, columns]``."""
+    return edited.transpose(1, 2).reshape(held.shape) if held.ndim == 4 else edited.reshape(held.shape)
+
+
+def joined(host: Standard, edited: Any, held: Any) -> Any:
+    """The way back for features read image by image."""
+    return torch.cat(list(edited))
+
+
+def features(host: Vision) -> Argument:
+    """Which argument of the scatter is the features."""
+    return Argument(host.root.scatter.scatter_argument)
+
+
+class Vision(Stack):
+    """A vision tower."""
+
+    SHELF = "towers"
+    AXES = {"vision_hidden": "vision_hidden_size", "heads": "num_heads", "head_dim": "head_dim"}
+
+    @property
+    def name(self) -> str:
+        """``vision``, whatever the wrapper calls it."""
+        return "vision"
+
+    def no_images(self) -> str | None:
+        """Why no picture reaches this tower; ``None`` where one does."""
+        return no_images(self.root)
+
+    @value(
+        root_input,
+        kind=KeptValue,
+        select=Argument(0, "input_ids"),
+        unavailable=no_token("image"),
+        read_only="it follows from the prompt; trace another prompt, or write vision.image_features",
+        description="which positions are image tokens",
+    )
+    def image_token_mask(self, ids: Any) -> ImageTokenMask:
+        """True where the prompt's token is the image placeholder, read off the token ids.
+
+        Can be read at any point of the forward. Under ``generate`` the pictures belong to step 0.
+        """
+        return ids == self.root.placeholder("image")
+
+    @value(
+        root_input,
+        kind=KeptValue,
+        select=Argument(0, "input_ids"),
+        unavailable=no_token("video"),
+        read_only="it follows from the prompt; trace another prompt, or write vision.video_features",
+        description="which positions are video tokens",
+    )
+    def video_token_mask(self, ids: Any) -> ImageTokenMask:
+        """True where the prompt's token is the video placeholder, read off the token ids."""
+        return ids == self.root.placeholder("video")
+
+    @value("patch_embed.output", restore=from_rows, unavailable=unseen, description="one row per patch")
+    def patch_embeddings(self, held: Any) -> Patches:
+        """One row per patch as the patch embedding gives it, before positions, CLS and any norm; raster order.
+
+        A view of the feature map: edits in place and assignment both reach the tower.
+        """
+        return held.flatten(2).transpose(1, 2) if held.ndim == 4 else as_patches(held)
+
+    @value("position_embed.output", restore=as_held, unavailable=unseen, description="what is added to the patches")
+    def position_embeddings(self, held: Any) -> Patches:
+        """The learned position embeddings that are added to the rows, CLS's among them; shared by all images."""
+        return as_patches(held)
+
+    rotary: Any = absent(
+        "rotary",
+        "this tower adds learned positions and rotates nothing; read position_embeddings",
+        "cos and sin of the rotary embedding",
+    )
+
+    @value(last_stream, select=First(), restore=as_held, unavailable=unseen, description="the tower's last stream")
+    def tower_output(self, held: Any) -> Patches:
+        """The last block's stream, after ``vision.norm`` where there is one; before pooling, CLS dropping or adapter.
+
+        Which block the wrapper reads is another matter: LLaVA-1.5 takes the last but one (``vision_feature_layer=-2``).
+        """
+        return as_patches(held)
+
+    merged_patches: Any = absent(
+        "merged_patches",
+        "this tower's patches are not folded, the projector takes one row for each; read projector.input",
+        "what the projector's MLP receives where patches are folded",
+    )
+
+    @value(
+        scatter_input,
+        select=features,
+        restore=joined,
+        unavailable=no_scatter,
+        description="image features, one tensor per picture",
+    )
+    def image_features_per_image(self, held: Any) -> ImageFeaturesPerImage:
+        """`image_features` split by picture, as views."""
+        return list(held.split([count for shown in self.pictures() for count in shown.tokens]))
+
+    @value(scatter_input, select=features, unavailable=no_scatter, description="what is written over the placeholders")
+    def image_features(self, held: Any) -> ImageFeatures:
+        """What the wrapper writes over the placeholders' embeddings, all pictures flat, read at that very place.
+
+        ``layers[0].layer_input[vision.image_token_mask] == vision.image_features``.
+        Edits in place and assignment both reach the text model.
+        """
+        return held
+
+    @value(
+        video_scatter_input,
+        select=features,
+        unavailable=no_video,
+        description="what is written over the video placeholders",
+    )
+    def video_features(self, held: Any) -> ImageFeatures:
+        """What the wrapper writes over the video placeholders' embeddings, flat."""
+        return held
+
+    def idle(self) -> str | None:
+        """Why the tower does not run on the input of the running trace."""
+        if any(shown.count or shown.videos for shown in self.pictures()):
+            return None
+        return "its input shows no picture; pass `images=[...]`, or an encoding with pixel values"
+
+    def pictures(self) -> list[Any]:
+        """The pictures of the invoke that is running: `belvedere.inputs.Pictures`."""
+        found: list[Any] = self.interleaver.batcher.pictures()
+        return found
+
+    @property
+    def num_layers(self) -> int:
+        """How many blocks the tower has."""
+        return len(self.layers)
+
+    @property
+    def vision_hidden_size(self) -> int:
+        """The width of the tower's stream."""
+        return int(self.config.hidden_size)
+
+    @property
+    def num_heads(self) -> int:
+        """How many heads each block has."""
+        return int(self.config.num_attention_heads)
+
+    @property
+    def head_dim(self) -> int:
+        """The width of one head."""
+        return int(getattr(self.config, "head_dim", None) or self.vision_hidden_size // self.num_heads)
+
+    @property
+    def intermediate_size(self) -> int:
+        """The inner width of each block's MLP."""
+        return int(self.config.intermediate_size)
+
+    @property
+    def patch_size(self) -> int:
+        """The side of a square patch, in pixels."""
+        size = self.config.patch_size
+        return int(size if isinstance(size, int) else size[0])
+
+    @property
+    def image_size(self) -> int:
+        """The side of the square pictures that the tower takes, in pixels."""
+        size = getattr(self.config, "image_size", None)
+        if size is None:
+            raise Unavailable(
+                "vision.image_size",
+                "this tower takes pictures of any resolution; each one's patch grid is in the encoding's image_grid_thw",
+            )
+        return int(size if isinstance(size, int) else size[0])
+
+    @property
+    def spatial_merge_size(self) -> int:
+        """How many patches a side are folded into one image token; 1 where none are."""
+        return int(getattr(self.config, "spatial_merge_size", 1))
+
+    @property
+    def window_size(self) -> int:
+        """The side of an attention window, in pixels."""
+        size = getattr(self.config, "window_size", None)
+        if size is None:
+            raise Unavailable("vision.window_size", "this tower's attention has no windows; see segments")
+        return int(size)
+
+
+class NoVision:
+    """What ``model.vision`` is where the loaded module has no tower: it says why, at every value."""
+
+    def __init__(self, root: Any) -> None:
+        self._root = root
+
+    def no_images(self) -> str | None:
+        """Why there is no tower."""
+        return no_images(self._root)
+
+    def support(self) -> dict[str, str | None]:
+        """No rows: there is no tower to support anything."""
+        return {}
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise Unavailable(f"vision.{name}", str(self.no_images()))
+
+    def __repr__(self) -> str:
+        return f"NoVision({self.no_images()})"
+
+
+class VisionLayer(Block):
+    """A tower block. ``layer_input + attention_output + mlp_output == layer_output``."""
+
+    @value("input", select=FirstArgument(), restore=as_held, unavailable=unseen, description="the stream entering")
+    def layer_input(self, held: Any) -> Patches:
+        """The tower's stream entering this block; a view, so edits in place and assignment both reach the block."""
+        return as_patches(held)
+
+    @value("output", select=First(), restore=as_held, unavailable=unseen, description="the stream leaving")
+    def layer_output(self, held: Any) -> Patches:
+        """The tower's stream leaving this block; a view, so edits in place and assignment both reach the next block."""
+        return as_patches(held)
+
+
+class VisionAttention(Mixer):
+    """Attention of a tower that keeps one row per picture, such as CLIP's."""
+
+    @value(
+        ":attention_interface().input",
+        select=Argument(1, "query"),
+        unavailable=unseen,
+        description="queries that attend",
+    )
+    def attention_queries(self, held: Any) -> VisionQueries:
+        """The queries that attend. The interface call's own argument."""
+        return held
+
+    @value(
+        ":attention_interface().input", select=Argument(2, "key"), unavailable=unseen, description="keys attended to"
+    )
+    def attention_keys(self, held: Any) -> VisionKeys:
+        """The keys that are attended to."""
+        return held
+
+    @value(":attention_interface().input", select=Argument(3, "value"), unavailable=unseen, description="values mixed")
+    def attention_values(self, held: Any) -> VisionValues:
+        """The values that the pattern mixes."""
+        return held
+
+    @pattern_value(":attention_interface().input", result=result_location, replace=written_scores, also=unseen)
+    def attention_scores(self, served: Any) -> VisionPattern:
+        """Scaled and masked scores: ``softmax(attention_scores) == attention_probabilities``; recomputed, writable."""
+        return Call.of(served).scores()
+
+    @pattern_value(":attention_interface().input", result=result_location, replace=written_probabilities, also=unseen)
+    def attention_probabilities(self, served: Any) -> VisionPattern:
+        """The pattern over a picture's rows, CLS among them; recomputed from the call's arguments, writable.
+
+        ``attention_probabilities @ attention_values == attention_head_outputs``, whatever kernel the model runs.
+        """
+        return Call.of(served).probabilities()
+
+    @pattern_value(
+        ":attention_interface().input",
+        result=result_location,
+        replace=lambda host, patterns, served: written_probabilities(host, torch.stack(list(patterns)), served),
+        also=unseen,
+    )
+    def segment_probabilities(self, served: Any) -> SegmentPatterns:
+        """The pattern of each picture, ``[heads, n, n]``: on this tower a picture is a segment."""
+        return list(Call.of(served).probabilities())
+
+    @value(
+        ":attention_interface().output",
+        select=First(),
+        restore=heads_first,
+        unavailable=unseen,
+        description="what each head reads out",
+    )
+    def attention_head_outputs(self, held: Any) -> VisionHeadOutputs:
+        """``attention_probabilities @ attention_values``, before the output projection."""
+        return held.transpose(1, 2)
+
+    @value("output", select=First(), restore=as_held, unavailable=unseen, description="what attention adds")
+    def attention_output(self, held: Any) -> Patches:
+        """What attention adds to the tower's stream."""
+        return as_patches(held)
+
+    def _own_name(self) -> str:
+        return "self_attn"
+
+
+class VisionMlp(Standard):
+    """An MLP of a tower block."""
+
+    @value("output", select=First(), restore=as_held, unavailable=unseen, description="what the MLP adds")
+    def mlp_output(self, held: Any) -> Patches:
+        """What the MLP adds to the tower's stream."""
+        return as_patches(held)
+
+    def _own_name(self) -> str:
+        return "mlp"

@@ -1,0 +1,1 @@
+"""Names and envoys inside a text stack, one file per model type."""

@@ -1,0 +1,1 @@
+"""Names and envoys inside a vision tower, one file per model type."""

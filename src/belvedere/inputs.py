@@ -1,0 +1,363 @@
+"""What a trace is given, made into what the model takes; and a refusal that says what to pass where it cannot be.
+
+An invoke is text with pictures, chat messages, token ids, or an encoding. Text and messages go through the checkpoint's
+processor (its tokenizer, for a text model). Encodings of several invokes are padded into one forward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any
+
+import torch
+from nnsight.modeling import processing
+
+from belvedere.errors import InputError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from belvedere.standardized import StandardizedTransformer
+
+__all__ = ["Pictures", "assemble", "count_pictures", "encode", "open_picture"]
+
+ACCEPTED = (
+    "a prompt (`trace(prompt, images=[picture])`), chat messages, token ids, or an encoding (`trace(**encoding)`)"
+)
+#: Per-token fields that are padded beside ``input_ids``, with what they are padded with.
+PER_TOKEN = {"attention_mask": 0, "mm_token_type_ids": 0, "token_type_ids": 0, "position_ids": 0, "labels": -100}
+MEDIA = frozenset({"images", "videos", "text"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pictures:
+    """The pictures of one invoke: how many patches and image tokens each has.
+
+    Args:
+        patches: The rows that each picture has in the tower, frames together.
+        tokens: The placeholders that each picture has in the text sequence.
+        grids: ``(frames, rows, columns)`` of each picture's patches.
+        videos: Whether a video is among the inputs.
+    """
+
+    patches: tuple[int, ...] = ()
+    tokens: tuple[int, ...] = ()
+    grids: tuple[tuple[int, int, int], ...] = ()
+    videos: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many pictures there are."""
+        return len(self.patches)
+
+
+@dataclass
+class Invoke:
+    """One invoke's encoding, and what goes to the forward beside it."""
+
+    encoding: dict[str, Any]
+    forward: dict[str, Any] = field(default_factory=dict)
+    padded: bool = False
+
+
+def assemble(
+    model: StandardizedTransformer, invokes: Sequence[tuple[tuple[Any, ...], dict[str, Any]]], fn: Any
+) -> tuple[tuple[Any, ...], dict[str, Any], list[Pictures]]:
+    """Every invoke of a trace, as the arguments of one forward, with each invoke's pictures.
+
+    Raises:
+        InputError: An invoke is none of the accepted forms, or its pictures and its text do not fit.
+    """
+    if getattr(fn, "__name__", None) == "pipe":
+        args, kwargs = processing.batch_pipe(invokes)
+        return args, kwargs, [Pictures() for _ in invokes]
+    encoded = [encode(model, given[0] if given else None, keywords) for given, keywords in invokes]
+    pictures = [model.pictures(one.encoding) for one in encoded]
+    if len(encoded) > 1 and any(shown.videos for shown in pictures):
+        raise InputError("several invokes in one trace can show pictures but not videos; trace each video on its own")
+    forward = {key: given for one in encoded for key, given in one.forward.items()}
+    encoding = encoded[0].encoding if len(encoded) == 1 else _collate(model, [one.encoding for one in encoded])
+    if len(encoded) > 1 or encoded[0].padded:
+        _supply_positions(encoding)
+    return (), {**encoding, **forward}, pictures
+
+
+def encode(model: StandardizedTransformer, data: Any, keywords: Mapping[str, Any]) -> Invoke:
+    """One invoke's model inputs.
+
+    Raises:
+        InputError: The invoke is none of the accepted forms, or its pictures and its text do not fit.
+    """
+    media = {key: given for key, given in keywords.items() if key in MEDIA and given is not None}
+    forward = {key: given for key, given in keywords.items() if key not in MEDIA}
+    if data is None and "text" in media:
+        data = media.pop("text")
+    if "text" in media:
+        raise InputError("the prompt came both by position and as `text=`; pass it once")
+    given = None if media else _as_encoding(model, data, forward)
+    if given is not None:
+        return given
+    if data is None:
+        raise InputError(f"pictures came without a prompt; pass {ACCEPTED}")
+    chats = processing.as_chats(data)
+    if chats is not None:
+        return _encode_chats(model, [chat.messages for chat in chats], media, forward)
+    if isinstance(data, str) or (isinstance(data, (list, tuple)) and data and all(isinstance(d, str) for d in data)):
+        return _encode_text(model, [data] if isinstance(data, str) else list(data), media, forward)
+    raise InputError(f"{_described(data)} is no input of this model; pass {ACCEPTED}")
+
+
+def _as_encoding(model: StandardizedTransformer, data: Any, forward: dict[str, Any]) -> Invoke | None:
+    """The invoke, if it is written in model inputs: an encoding, token ids, or their keywords."""
+    if isinstance(data, Mapping) and not any(isinstance(entry, torch.Tensor) for entry in data.values()):
+        raise InputError(f"a mapping without tensors is no encoding; pass {ACCEPTED}")
+    encoding = processing.as_encoding(data, forward)
+    if encoding is None:
+        return None
+    if processing.input_key(encoding) is None:
+        raise InputError(f"the encoding has neither `input_ids` nor `inputs_embeds`; it has {', '.join(encoding)}")
+    if not processing.has_nontext_keys(encoding):
+        rows, rest = processing.encode_pretokenized(encoding)
+        batch = processing.collate(model, rows)
+        processing.supply_position_ids(model, batch)
+        encoding = {**batch, **rest}
+    if encoding.get("input_ids") is not None:
+        _refuse_empty(encoding["input_ids"])
+        _refuse_mismatch(model, encoding)
+    return Invoke(dict(encoding))
+
+
+def _encode_chats(
+    model: StandardizedTransformer, chats: list[list[dict[str, Any]]], media: dict[str, Any], forward: dict[str, Any]
+) -> Invoke:
+    """Chat messages through the checkpoint's own template, their pictures in order."""
+    template = _preprocessor(model, "chat messages")
+    texts = [template.apply_chat_template(chat, add_generation_prompt=True, tokenize=False) for chat in chats]
+    shown = [picture for chat in chats for picture in _pictures_of(chat)]
+    if shown and "images" in media:
+        raise InputError("pictures came both inside the messages and as `images=`; pass them once")
+    if shown:
+        media = {**media, "images": shown}
+    bos = getattr(model.tokenizer, "bos_token", None)
+    # A template that spells the first token itself must not get a second one.
+    special = not (bos and texts[0].startswith(bos))
+    return _encode_text(model, texts, media, forward, add_special_tokens=special)
+
+
+def _pictures_of(chat: list[dict[str, Any]]) -> Iterator[Any]:
+    for message in chat:
+        content = message.get("content")
+        for part in content if isinstance(content, list) else ():
+            if isinstance(part, Mapping) and part.get("type") == "image":
+                held = next((part[key] for key in ("image", "path", "url") if part.get(key) is not None), None)
+                if held is not None:
+                    yield held
+
+
+def _encode_text(
+    model: StandardizedTransformer,
+    texts: list[str],
+    media: dict[str, Any],
+    forward: dict[str, Any],
+    **options: Any,
+) -> Invoke:
+    preprocessor = _preprocessor(model, "pictures" if media.get("images") is not None else "text")
+    if any(not text for text in texts):
+        raise InputError("the prompt is empty; pass some text, chat messages or token ids")
+    call: dict[str, Any] = {"text": texts, "return_tensors": "pt", "padding": len(texts) > 1, **options}
+    pictures = [open_picture(given, number) for number, given in enumerate(_flat(media.get("images")))]
+    _refuse_wrong_count(model, texts, pictures)
+    if pictures:
+        call["images"] = _nested(model, texts, pictures)
+    if media.get("videos") is not None:
+        call["videos"] = media["videos"]
+    try:
+        encoding = dict(preprocessor(**call))
+    except ValueError as error:
+        raise InputError(f"the processor refused this input: {error}") from error
+    tensors = {key: held for key, held in encoding.items() if isinstance(held, torch.Tensor)}
+    _refuse_empty(tensors["input_ids"])
+    return Invoke(tensors, forward, padded=len(texts) > 1)
+
+
+def _preprocessor(model: StandardizedTransformer, what: str) -> Any:
+    processor = model.processor
+    if processor is None and what == "pictures":
+        why = model.vision.no_images() if model.family.wrapper is None or model.text_only else None
+        if why:
+            raise InputError(f"a picture cannot be shown to this model: {why}")
+        raise InputError(
+            "this model was loaded without a processor, so a picture cannot be encoded; "
+            "pass `processor=` when you load it, or trace an encoding (`trace(**encoding)`)"
+        )
+    found = processor or model.tokenizer
+    if found is None:
+        raise InputError(
+            f"this model was loaded without a processor, so {what} cannot be encoded; "
+            "pass `processor=` when you load it, or trace an encoding (`trace(**encoding)`)"
+        )
+    return found
+
+
+def _flat(images: Any) -> list[Any]:
+    """The pictures in order, however they are nested by prompt."""
+    if images is None:
+        return []
+    if not isinstance(images, (list, tuple)):
+        return [images]
+    return [one for entry in images for one in (_flat(entry) if isinstance(entry, (list, tuple)) else [entry])]
+
+
+def _nested(model: StandardizedTransformer, texts: list[str], pictures: list[Any]) -> list[list[Any]]:
+    """Each prompt's own pictures, dealt out by its placeholders."""
+    token = str(model.processor.image_token)
+    rest = iter(pictures)
+    return [[next(rest) for _ in range(text.count(token))] for text in texts]
+
+
+def _refuse_wrong_count(model: StandardizedTransformer, texts: list[str], pictures: list[Any]) -> None:
+    token = getattr(model.processor, "image_token", None)
+    if token is None:
+        return
+    places = sum(text.count(token) for text in texts)
+    if places == len(pictures):
+        return
+    if not pictures:
+        raise InputError(f"the prompt has {places} placeholder(s) {token!r} and no picture; pass `images=[...]`")
+    if not places:
+        raise InputError(
+            f"{len(pictures)} picture(s) and no placeholder in the prompt; write {token!r} where each one goes, "
+            "or pass chat messages"
+        )
+    raise InputError(f"the prompt has {places} placeholder(s) {token!r}, and `images` has {len(pictures)}; match them")
+
+
+def _refuse_empty(ids: torch.Tensor) -> None:
+    if torch.as_tensor(ids).numel() == 0:
+        raise InputError("the prompt is empty; pass some text, chat messages or token ids")
+
+
+def _refuse_mismatch(model: StandardizedTransformer, encoding: Mapping[str, Any]) -> None:
+    """A prompt cut off inside a picture is refused here, and not by the model half way through."""
+    token, shown = model.placeholder("image"), model.pictures(encoding)
+    if token is None or not shown.count or not shown.tokens:
+        return
+    places = int((torch.as_tensor(encoding["input_ids"]) == token).sum())
+    if places != sum(shown.tokens):
+        raise InputError(
+            f"the prompt has {places} image token(s) and the picture(s) have {sum(shown.tokens)}; "
+            "was it truncated inside a picture?"
+        )
+
+
+def count_pictures(vision: Any, encoding: Mapping[str, Any]) -> Pictures:
+    """How many patches and image tokens each picture of an encoding has, from its grid or its pixels.
+
+    Args:
+        vision: The tower's envoy.
+        encoding: Model inputs.
+    """
+    videos = encoding.get("pixel_values_videos") is not None
+    grid, pixels = encoding.get("image_grid_thw"), encoding.get("pixel_values")
+    if grid is not None:
+        grids = tuple(tuple(int(side) for side in one) for one in grid)
+        patches = tuple(frames * rows * columns for frames, rows, columns in grids)
+        fold = vision.spatial_merge_size**2
+        return Pictures(patches=patches, tokens=tuple(count // fold for count in patches), grids=grids, videos=videos)
+    if pixels is None or pixels.ndim != 4:
+        return Pictures(videos=videos)
+    rows, columns = (side // vision.patch_size for side in pixels.shape[-2:])
+    tokens = rows * columns + vision.root.family.rows.before * vision.root.keeps_first_rows
+    count = len(pixels)
+    return Pictures(
+        patches=(rows * columns,) * count, tokens=(tokens,) * count, grids=((1, rows, columns),) * count, videos=videos
+    )
+
+
+def open_picture(given: Any, number: int = 0) -> Image:
+    """A picture as RGB, from a PIL image, a path, a URL, an array or a tensor.
+
+    Grey, palette, CMYK and 16-bit pictures keep their look; a 16-bit one is scaled to 8 bits and not clipped.
+
+    Raises:
+        InputError: It is no picture, or its file is damaged.
+    """
+    import numpy as np
+    from PIL import Image as Pillow
+    from transformers.image_utils import load_image
+
+    try:
+        if isinstance(given, torch.Tensor):
+            given = given.detach().cpu().numpy()
+        if isinstance(given, np.ndarray):
+            given = Pillow.fromarray(_as_pixels(given, number))
+        if isinstance(given, PathLike):
+            given = fspath(given)
+        if isinstance(given, str) and not given.startswith(("http://", "https://", "data:")):
+            with Pillow.open(given) as opened:
+                opened.load()
+                given = opened.copy()
+        if isinstance(given, Pillow.Image) and given.mode[0] in "IF":
+            given = Pillow.fromarray((np.asarray(given, dtype=np.float64) / 257).clip(0, 255).astype(np.uint8))
+        picture: Image = load_image(given)
+    except (OSError, SyntaxError, TypeError) as error:
+        raise InputError(
+            f"picture {number} ({_described(given)}) cannot be read: {error}; "
+            "pass a PIL image, a path to a whole picture file, or an array"
+        ) from error
+    return picture
+
+
+def _as_pixels(array: Any, number: int) -> Any:
+    """``[rows, columns]`` or ``[rows, columns, channels]`` bytes from an array of any usual form."""
+    import numpy as np
+
+    if array.ndim == 3 and array.shape[0] in (1, 3, 4) and array.shape[-1] not in (1, 3, 4):
+        array = array.transpose(1, 2, 0)
+    if array.ndim not in (2, 3):
+        raise InputError(f"picture {number} has shape {array.shape}; pass [rows, columns, 3]")
+    if np.issubdtype(array.dtype, np.floating):
+        array = array * 255 if array.max(initial=0) <= 1 else array
+    return array.squeeze(-1).astype(np.uint8) if array.shape[-1] == 1 and array.ndim == 3 else array.astype(np.uint8)
+
+
+def _described(given: Any) -> str:
+    return repr(given) if isinstance(given, (str, int, float)) else f"a {type(given).__name__}"
+
+
+def _collate(model: StandardizedTransformer, encodings: list[dict[str, Any]]) -> dict[str, Any]:
+    """Several encodings as one: rows padded on the left, pictures one after the other."""
+    left = getattr(model.tokenizer, "padding_side", "left") != "right"
+    width = max(encoding["input_ids"].shape[1] for encoding in encodings)
+    padding = {"input_ids": getattr(model.tokenizer, "pad_token_id", None) or 0, **PER_TOKEN}
+    batch: dict[str, Any] = {}
+    for key in dict.fromkeys(key for encoding in encodings for key in encoding):
+        held = [_with_default(encoding, key) for encoding in encodings]
+        present = [entry for entry in held if entry is not None]
+        if key in padding:
+            present = [_padded(entry, width, padding[key], left) for entry in present]
+        batch[key] = torch.cat(present) if isinstance(present[0], torch.Tensor) else present[0]
+    return batch
+
+
+def _with_default(encoding: dict[str, Any], key: str) -> Any:
+    """An encoding's field; zeros for token types that a row without pictures leaves out, ones for its mask."""
+    if key in encoding or key not in PER_TOKEN:
+        return encoding.get(key)
+    fill = torch.ones_like if key == "attention_mask" else torch.zeros_like
+    return fill(encoding["input_ids"])
+
+
+def _padded(rows: torch.Tensor, width: int, fill: int, left: bool) -> torch.Tensor:
+    missing = width - rows.shape[1]
+    return torch.nn.functional.pad(rows, (missing, 0) if left else (0, missing), value=fill)
+
+
+def _supply_positions(encoding: dict[str, Any]) -> None:
+    """Count each padded row from its own first token, unless the model derives positions from the token types."""
+    mask = encoding.get("attention_mask")
+    if mask is None or bool(mask.all()) or "position_ids" in encoding or "mm_token_type_ids" in encoding:
+        return
+    encoding["position_ids"] = processing.positions(mask)

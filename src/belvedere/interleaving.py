@@ -1,0 +1,57 @@
+"""What a run remembers beside nnsight's own bookkeeping: where it is, and a few small values that it has passed.
+
+nnsight hands a value to a worker without saying from where, and forgets it at once. Two things need more:
+
+* A batch of several invokes is split by rows, and rows mean pictures, patches or image tokens inside a tower. The
+  batcher asks `Interleaver.location` which it is.
+* A prompt's token ids and an attention's segment bounds are wanted long after the place where they pass. They are small,
+  so the run keeps them (`Interleaver.keep`), and a value made of them can be read at any later point.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from nnsight.intervention.interleaver import Interleaver as NNsightInterleaver
+from nnsight.intervention.interleaver import Mediator
+
+__all__ = ["Interleaver"]
+
+
+class Interleaver(NNsightInterleaver):
+    """nnsight's interleaver, with the location being served and the small values that a run has passed."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.location = ""
+        self._kept: dict[str, list[Any]] = {}
+        self._selectors: dict[str, Callable[[Any], Any]] = {}
+
+    def keep(self, location: str, select: Callable[[Any], Any]) -> None:
+        """Remember ``select(value)`` of every visit to ``location``, for the length of a run."""
+        self._selectors[location] = select
+
+    def kept(self, location: str, mediator: Mediator) -> tuple[Any, ...]:
+        """The kept value that a worker would be served now, as a 1-tuple; empty where the run is not there yet."""
+        visits = self._kept.get(location, [])
+        if not visits:
+            return ()
+        if mediator.iteration is None:
+            return (visits[-1],)
+        return tuple(visits[mediator.iteration : mediator.iteration + 1])
+
+    def __enter__(self) -> "Interleaver":
+        self._kept.clear()
+        super().__enter__()
+        return self
+
+    def handle(self, provider: str, value: Any) -> Any:
+        """Serve a location as nnsight does, saying meanwhile which one it is."""
+        outer, self.location = self.location, provider
+        try:
+            value = super().handle(provider, value)
+        finally:
+            self.location = outer
+        select = self._selectors.get(provider)
+        if select is not None:
+            self._kept.setdefault(provider, []).append(select(value))
+        return value

@@ -1,0 +1,123 @@
+"""Each named shape once, with its axes explained.
+
+An axis name means one thing everywhere:
+
+``batch``, ``seq``
+    rows and token positions of the text model's input; ``keys`` is ``seq`` plus what a cache already holds.
+``hidden``, ``vocab``
+    widths of the text stream and of the vocabulary.
+``images``, ``patches``
+    pictures and rows of a tower's patch axis (CLS and registers included). A packed tower, whose forward keeps every
+    picture's patches in one row, is served with ``images = 1``.
+``vision_hidden``
+    width of the tower's stream, named apart so that ``hidden`` is always the text model's.
+``image_tokens``
+    placeholder positions of all pictures, in prompt order.
+``heads``, ``kv_heads``, ``head_dim``
+    of a softmax attention; ``key_heads``, ``value_heads``, ``key_dim`` and ``value_dim`` of a recurrent mixer.
+``segment``
+    patches that attend to each other: a picture, a frame or a window.
+``experts``, ``routed``
+    of a mixture: all experts, and those that one token is sent to.
+"""
+
+from typing import Any
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+Residual = Float[Tensor, "batch seq hidden"]
+Logits = Float[Tensor, "batch seq vocab"]
+NextTokenProbs = Float[Tensor, "batch vocab"]
+TokenIds = Int[Tensor, "batch seq"]
+AttentionMask = Int[Tensor, "batch seq"]
+
+Queries = Float[Tensor, "batch heads seq head_dim"]
+Keys = Float[Tensor, "batch kv_heads keys head_dim"]
+Values = Float[Tensor, "batch kv_heads keys head_dim"]
+HeadOutputs = Float[Tensor, "batch heads seq head_dim"]
+Gate = Float[Tensor, "batch heads seq head_dim"]
+Pattern = Float[Tensor, "batch heads seq keys"]
+
+RecurrentQueries = Float[Tensor, "batch key_heads seq key_dim"]
+RecurrentKeys = Float[Tensor, "batch key_heads seq key_dim"]
+RecurrentValues = Float[Tensor, "batch value_heads seq value_dim"]
+Decays = Float[Tensor, "batch value_heads seq"]
+Betas = Float[Tensor, "batch value_heads seq"]
+State = Float[Tensor, "batch value_heads key_dim value_dim"]
+
+RouterLogits = Float[Tensor, "batch seq experts"]
+ExpertWeights = Float[Tensor, "batch seq routed"]
+ExpertIndices = Int[Tensor, "batch seq routed"]
+ExpertOutputs = Float[Tensor, "batch seq routed hidden"]
+
+Patches = Float[Tensor, "images patches vision_hidden"]
+VisionQueries = Float[Tensor, "images heads patches head_dim"]
+VisionKeys = Float[Tensor, "images heads patches head_dim"]
+VisionValues = Float[Tensor, "images heads patches head_dim"]
+VisionHeadOutputs = Float[Tensor, "images heads patches head_dim"]
+VisionPattern = Float[Tensor, "images heads patches patches"]
+SegmentPattern = Float[Tensor, "heads segment segment"]
+SegmentPatterns = list[SegmentPattern]
+RotaryTable = Float[Tensor, "patches head_dim"]
+Rotary = tuple[RotaryTable, RotaryTable]
+MergedPatches = Float[Tensor, "image_tokens merged_hidden"]
+ImageFeatures = Float[Tensor, "image_tokens hidden"]
+ImageFeaturesPerImage = list[ImageFeatures]
+ImageTokenMask = Bool[Tensor, "batch seq"]
+
+__all__ = [
+    "AttentionMask",
+    "Betas",
+    "Decays",
+    "ExpertIndices",
+    "ExpertOutputs",
+    "ExpertWeights",
+    "Gate",
+    "HeadOutputs",
+    "ImageFeatures",
+    "ImageFeaturesPerImage",
+    "ImageTokenMask",
+    "Keys",
+    "Logits",
+    "MergedPatches",
+    "NextTokenProbs",
+    "Patches",
+    "Pattern",
+    "Queries",
+    "RecurrentKeys",
+    "RecurrentQueries",
+    "RecurrentValues",
+    "Residual",
+    "Rotary",
+    "RotaryTable",
+    "RouterLogits",
+    "SegmentPattern",
+    "SegmentPatterns",
+    "State",
+    "TokenIds",
+    "Values",
+    "VisionHeadOutputs",
+    "VisionKeys",
+    "VisionPattern",
+    "VisionQueries",
+    "VisionValues",
+    "axes",
+    "shape",
+]
+
+
+def axes(layout: Any) -> tuple[str, ...]:
+    """The axis names of one tensor layout: ``axes(Residual)`` is ``("batch", "seq", "hidden")``."""
+    return tuple(str(layout.dim_str).split())
+
+
+def shape(name: str) -> str:
+    """How a layout is printed: ``shape("Residual")`` is ``"[batch, seq, hidden]"``, lists and pairs likewise."""
+    if name not in __all__:
+        return ""
+    layout = globals()[name]
+    if hasattr(layout, "dim_str"):
+        return f"[{', '.join(axes(layout))}]"
+    parts = ", ".join(f"[{', '.join(axes(part))}]" for part in layout.__args__)
+    return f"list of {parts}" if layout.__origin__ is list else f"({parts})"

@@ -1,0 +1,380 @@
+"""The root: a checkpoint of any family, under one set of names and values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from nnsight.modeling.tp import TPFragments
+from nnsight.modeling.transformers import TransformersModel
+
+from belvedere import families, inputs, loading, support
+from belvedere.batching import ImageBatcher
+from belvedere.components import NoVision, Standard, Text
+from belvedere.components.vision import root_input
+from belvedere.descriptors import KeptValue, value
+from belvedere.errors import WriteError
+from belvedere.interleaving import Interleaver
+from belvedere.layouts import AttentionMask, Logits, NextTokenProbs, Residual, TokenIds
+from belvedere.select import Argument, First
+
+__all__ = ["StandardizedTransformer"]
+
+
+class StandardizedTransformer(Standard, TransformersModel):
+    """A transformers checkpoint whose parts and values have standard names.
+
+    The checkpoint stays the original transformers module; nothing is re-implemented. Values are read and written inside
+    ``with model.trace(...):``, in the order in which the model computes them::
+
+        model = StandardizedTransformer("Qwen/Qwen3.5-4B", dispatch=True)
+        with model.trace(prompt, images=[image]):
+            mask = model.vision.image_token_mask.save()
+            model.layers[12].layer_output[mask] = 0
+            logits = model.logits.save()
+
+    Args:
+        checkpoint: A Hub id, a local folder, or a module in memory.
+        task: ``"image-text-to-text"`` or ``"text-generation"``; by default what the config is made for. A wrapper loaded
+            for text generation is what transformers loads for it, and its tower's values say why no picture reaches them.
+        family: Known model types to use in place of the config's, such as ``{"text": "llama"}``.
+        rename: Further names for modules, as in nnsight; they win over the family's.
+        envoys: Further envoy classes for modules, as in nnsight; they win over the family's.
+        processor: The processor (or tokenizer), where the checkpoint does not bring it. Without one a model takes
+            encodings only.
+        tokenizer_kwargs: Arguments for loading the processor or tokenizer.
+        **kwargs: Anything else that nnsight's ``TransformersModel`` or ``from_pretrained`` takes: ``dispatch=True`` loads
+            the weights at once, ``dtype``, ``device_map``, ``attn_implementation``, ``revision``, ...
+
+    Raises:
+        UnsupportedFamily: A part of the checkpoint is of an unknown type; raised before any weight loads.
+        FileNotFoundError: There is no such checkpoint.
+    """
+
+    AXES = {
+        "hidden": "hidden_size",
+        "vocab": "vocab_size",
+        "heads": "num_heads",
+        "kv_heads": "num_kv_heads",
+        "head_dim": "head_dim",
+    }
+    _batcher_class = ImageBatcher
+
+    def __init__(
+        self,
+        checkpoint: Any,
+        *,
+        task: str | None = None,
+        family: Mapping[str, str] | None = None,
+        rename: Mapping[Any, Any] | None = None,
+        envoys: Mapping[Any, Any] | None = None,
+        processor: Any = None,
+        tokenizer_kwargs: Mapping[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self._source_config = loading.read_config(checkpoint, kwargs)
+        self.family = families.compose(self._source_config, **(family or {}))
+        self.task = loading.choose_task(self.family, task)
+        if processor is None:
+            processor = loading.load_preprocessor(checkpoint, self.task, kwargs, dict(tokenizer_kwargs or {}))
+        self.text_only = self.family.wrapper is not None and self.task != loading.IMAGE_TEXT
+        names, classes = self._mounts()
+        super().__init__(
+            checkpoint if isinstance(checkpoint, torch.nn.Module) else str(checkpoint),
+            task=self.task,
+            rename={**names, **(rename or {})},
+            envoys={**(envoys or {}), **classes},
+            interleaver=Interleaver(fragments=TPFragments()),
+            **{_slot(processor): processor},
+            **kwargs,
+        )
+        if "vision" not in vars(self):
+            self.vision = NoVision(self)
+
+    @classmethod
+    def from_config(cls, config: Any, **kwargs: Any) -> StandardizedTransformer:
+        """A model of this config without weights, to ask what it supports; it cannot run.
+
+        Args:
+            config: A transformers config, or a path or Hub id to read one from.
+            **kwargs: As for the class.
+        """
+        import transformers
+
+        config = loading.read_config(config, kwargs)
+        family = families.compose(config, **(kwargs.get("family") or {}))
+        auto = getattr(transformers, loading.auto_class(loading.choose_task(family, kwargs.get("task"))))
+        with torch.device("meta"):
+            module = auto.from_config(config)
+        return cls(module, **kwargs)
+
+    def _mounts(self) -> tuple[dict[str, str], dict[str, type[Standard]]]:
+        """The standard names of the root, and the envoys of its stacks, by native path."""
+        family = self.family
+        if family.wrapper is None or self.text_only:
+            stack = getattr(family.entry("text"), "STACK", "model")
+            return {f"{stack}.{name}": name for name in ("embed_tokens", "layers", "norm")}, {f"model.{stack}": Text}
+        facts = family.facts
+        names = {f"{facts.text}.{name}": name for name in ("embed_tokens", "layers", "norm")}
+        names[facts.tower] = "vision"
+        if facts.projector is not None:
+            names[facts.projector] = "projector"
+        if facts.lm_head != "lm_head":
+            names[facts.lm_head] = "lm_head"
+        classes: dict[str, type[Standard]] = {f"model.{facts.text}": Text, f"model.{facts.tower}": family.tower_envoy}
+        if facts.scatter is not None:
+            classes[f"model.{facts.inner}"] = facts.scatter
+        return names, classes
+
+    # Loading
+
+    def _load_meta(self, repo_id: str, *args: Any, **kwargs: Any) -> torch.nn.Module:
+        if self._has_preprocessor():
+            return super()._load_meta(repo_id, *args, **kwargs)
+        return self._bare(self._auto().from_config(self._source_config))
+
+    def _load(self, repo_id: str, *args: Any, **kwargs: Any) -> torch.nn.Module:
+        if self._has_preprocessor():
+            return super()._load(repo_id, *args, **kwargs)
+        return self._bare(super(TransformersModel, self)._load(repo_id, *args, **kwargs))
+
+    def _wrap(self, module: torch.nn.Module, *args: Any, **kwargs: Any) -> torch.nn.Module:
+        if self._has_preprocessor():
+            return super()._wrap(module, *args, **kwargs)
+        return self._bare(module)
+
+    def _bare(self, module: torch.nn.Module) -> torch.nn.Module:
+        self.pipeline = loading.NoPipeline(module, self.task)
+        return module
+
+    def _auto(self) -> Any:
+        import transformers
+
+        return getattr(transformers, loading.auto_class(self.task))
+
+    def _has_preprocessor(self) -> bool:
+        return self.processor is not None or self.tokenizer is not None
+
+    def _sync(self) -> None:
+        super()._sync()
+        if self.tokenizer is None and self.processor is not None:
+            # A multimodal pipeline keeps its tokenizer inside the processor.
+            self.tokenizer = getattr(self.processor, "tokenizer", None)
+            self._configure_tokenizer()
+
+    # What the root knows of its parts
+
+    @property
+    def name(self) -> str:
+        """Empty: standard paths start here."""
+        return ""
+
+    @property
+    def config(self) -> Any:
+        """The text model's config."""
+        return self._module.config.get_text_config()
+
+    @property
+    def scatter(self) -> Any:
+        """The envoy whose forward writes image features in; ``None`` where no operation is known."""
+        if self.family.wrapper is None or self.text_only or self.family.facts.scatter is None:
+            return None
+        return self.get(self.family.facts.inner)
+
+    def placeholder(self, modality: str) -> int | None:
+        """The token id that stands for an image or a video in a prompt, if the config has one."""
+        if self.family.wrapper is None:
+            return None
+        name = self.family.facts.image_token if modality == "image" else self.family.facts.video_token
+        return getattr(self._source_config, name, None) if name else None
+
+    @property
+    def keeps_first_rows(self) -> bool:
+        """Whether CLS and registers become image tokens too (``vision_feature_select_strategy="full"``)."""
+        return getattr(self._source_config, "vision_feature_select_strategy", "default") == "full"
+
+    def pictures(self, encoding: Mapping[str, Any]) -> inputs.Pictures:
+        """How many patches and image tokens each picture of an encoding has."""
+        return inputs.count_pictures(self.vision, encoding)
+
+    def is_image_side(self, location: str) -> bool:
+        """Whether a location's tensors are counted in pictures and patches rather than in rows of the batch."""
+        if isinstance(self.vision, NoVision):
+            return False
+        sides = [self.vision.path, *([self.projector.path] if self.family.facts.projector else [])]
+        scatter = self.scatter
+        if scatter is not None:
+            operations = (name for name in (scatter.scatter, scatter.video_scatter) if name)
+            sides += [f"{scatter.operation_location(name)}.input" for name in operations]
+        return any(location == side or location.startswith(f"{side}.") for side in sides)
+
+    # Values
+
+    @value(root_input, kind=KeptValue, select=Argument(0, "input_ids"), description="the prompt's token ids")
+    def input_ids(self, held: Any) -> TokenIds:
+        """The token ids that the forward gets; under ``generate``, those of the step.
+
+        Can be read at any point of the forward. An assignment must come before the model has begun.
+        """
+        return held
+
+    @value(
+        root_input, kind=KeptValue, select=Argument(2, "attention_mask"), description="1 where a token is no padding"
+    )
+    def attention_mask(self, held: Any) -> AttentionMask:
+        """1 where a token is no padding. Can be read at any point of the forward."""
+        return held
+
+    @value(
+        root_input,
+        kind=KeptValue,
+        select=Argument(0, "input_ids"),
+        read_only="it is the size of the input; trace another one",
+        description="batch and sequence length",
+    )
+    def input_size(self, ids: Any) -> torch.Size:
+        """``(batch, seq)`` of the token ids; can be read at any point of the forward."""
+        return ids.shape
+
+    @value("embed_tokens.output", description="token embeddings, placeholders' own among them")
+    def token_embeddings(self, held: Any) -> Residual:
+        """What the embedding returns for the prompt, before image features are written over the placeholders."""
+        return held
+
+    @value("output", select=First("logits"), description="logits, after any softcap or scale")
+    def logits(self, held: Any) -> Logits:
+        """The logits that the model returns. Under ``generate`` only those of the step's last position."""
+        return held
+
+    @value(
+        "output",
+        select=First("logits"),
+        read_only="it follows from the logits; write logits",
+        description="probabilities of the token after the prompt",
+    )
+    def next_token_probs(self, logits: Any) -> NextTokenProbs:
+        """The softmax of the logits at each row's last token that is no padding."""
+        mask = self._kept_mask()
+        if mask is None or mask.shape != logits.shape[:2]:
+            return logits[:, -1].softmax(-1)
+        last = mask.shape[1] - 1 - mask.flip(1).argmax(1)
+        return logits[torch.arange(len(logits), device=logits.device), last.to(logits.device)].softmax(-1)
+
+    def _kept_mask(self) -> Any:
+        """The attention mask of the forward that is ending, as the running block sees it."""
+        mask = type(self).attention_mask
+        assert isinstance(mask, KeptValue)
+        return mask.now(self)
+
+    # Methods
+
+    def support(self, layer: int | None = None) -> dict[str, Any]:
+        """What of this checkpoint reads, from the config alone: no weights are needed.
+
+        Args:
+            layer: One text block's values only.
+
+        Returns:
+            ``{value: None}`` where it reads, ``{value: reason}`` where it does not, ``{value: {block: reason}}`` where only
+            some blocks do not. Names are standard paths: ``logits``, ``layers.mlp_output``, ``vision.image_features``,
+            ``vision.layers.attention_queries``. A tower that no picture reaches has no rows.
+        """
+        if layer is not None:
+            return support.block_support(self.layers[layer])
+        stack = self.get(self._mounts_path())
+        return {**super().support(), **support.stack_support(stack, ""), **support.tower_support(self.vision)}
+
+    def skip_layers(self, start: int, stop: int, replacement: torch.Tensor | None = None) -> None:
+        """Inside a trace: run none of the text blocks ``start`` to ``stop``, both included.
+
+        Args:
+            start: The first block to skip.
+            stop: The last block to skip.
+            replacement: What leaves the last one, ``[batch, seq, hidden]``; by default what enters the first.
+        """
+        if not 0 <= start <= stop < self.num_layers:
+            raise WriteError(f"blocks {start} to {stop} are not a run of 0 to {self.num_layers - 1}")
+        stream = self.layers[start].layer_input if replacement is None else replacement
+        for number in range(start, stop + 1):
+            self.layers[number].skip(stream)
+
+    def steer(self, layers: int | list[int], vector: torch.Tensor, factor: float = 1.0, positions: Any = None) -> None:
+        """Inside a trace: add a vector to the stream that leaves some text blocks.
+
+        Args:
+            layers: A block, or several.
+            vector: ``[hidden]``, or anything that broadcasts to ``[batch, positions, hidden]``.
+            factor: What it is multiplied by.
+            positions: Which positions: an index into the sequence, or a mask ``[batch, seq]``; all by default.
+        """
+        for number in [layers] if isinstance(layers, int) else sorted(layers):
+            stream = self.layers[number].layer_output
+            added = (factor * vector).to(stream.device, stream.dtype)
+            if positions is None:
+                stream += added
+            elif isinstance(positions, torch.Tensor) and positions.dtype == torch.bool:
+                stream[positions] += added
+            else:
+                stream[:, positions] += added
+
+    def project_on_vocab(self, stream: torch.Tensor) -> torch.Tensor:
+        """Logits of a text stream by the model's own final norm and head; the logit lens.
+
+        Args:
+            stream: ``[..., hidden]``, from any block.
+
+        Returns:
+            ``[..., vocab]``. At the last block's ``layer_output`` it is ``logits``.
+        """
+        projected: torch.Tensor = self.lm_head(self.norm(stream.to(self.lm_head.device)))
+        return projected
+
+    def _mounts_path(self) -> str:
+        if self.family.wrapper is None or self.text_only:
+            return str(getattr(self.family.entry("text"), "STACK", "model"))
+        return self.family.facts.text
+
+    # Sizes
+
+    @property
+    def num_layers(self) -> int:
+        """How many text blocks there are."""
+        return len(self.layers)
+
+    @property
+    def hidden_size(self) -> int:
+        """The width of the text stream."""
+        return int(self.config.hidden_size)
+
+    @property
+    def num_heads(self) -> int:
+        """How many query heads a text attention has."""
+        return int(self.config.num_attention_heads)
+
+    @property
+    def num_kv_heads(self) -> int:
+        """How many key and value heads a text attention has."""
+        return int(getattr(self.config, "num_key_value_heads", None) or self.num_heads)
+
+    @property
+    def head_dim(self) -> int:
+        """The width of one head of a text attention."""
+        return int(getattr(self.config, "head_dim", None) or self.hidden_size // self.num_heads)
+
+    @property
+    def intermediate_size(self) -> int:
+        """The inner width of a text MLP."""
+        return int(self.config.intermediate_size)
+
+    @property
+    def vocab_size(self) -> int:
+        """How many tokens the unembedding scores."""
+        return int(self.config.vocab_size)
+
+
+def _slot(processor: Any) -> str:
+    """The keyword that nnsight takes a preprocessor by: a bare tokenizer is one, a processor holds several."""
+    from transformers import PreTrainedTokenizerBase
+
+    return "tokenizer" if isinstance(processor, PreTrainedTokenizerBase) else "processor"
