@@ -219,13 +219,13 @@ class KeptValue(Value[T]):
 
     def keep(self, host: Standard) -> None:
         """Ask the run to keep what this value is made of; called when the tree is built."""
-        host.interleaver.keep(self.location(host), self.part(host).get)
+        host.interleaver.keep(self.location(host), str(self.name), self.part(host).get)
 
     def now(self, host: Standard) -> Any:
         """The value as the run has kept it; ``None`` where the run has not come to it."""
         location = self.location(host)
         mediator = Mediator.current(location)
-        kept = host.interleaver.kept(location, mediator)
+        kept = host.interleaver.kept(location, str(self.name), mediator)
         if not kept:
             return None
         batcher = host.interleaver.batcher

@@ -23,16 +23,16 @@ class Interleaver(NNsightInterleaver):
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.location = ""
-        self._kept: dict[str, list[Any]] = {}
-        self._selectors: dict[str, Callable[[Any], Any]] = {}
+        self._kept: dict[tuple[str, str], list[Any]] = {}
+        self._selectors: dict[str, dict[str, Callable[[Any], Any]]] = {}
 
-    def keep(self, location: str, select: Callable[[Any], Any]) -> None:
-        """Remember ``select(value)`` of every visit to ``location``, for the length of a run."""
-        self._selectors[location] = select
+    def keep(self, location: str, name: str, select: Callable[[Any], Any]) -> None:
+        """Remember ``select(value)`` of every visit to ``location`` under a name, for the length of a run."""
+        self._selectors.setdefault(location, {})[name] = select
 
-    def kept(self, location: str, mediator: Mediator) -> tuple[Any, ...]:
+    def kept(self, location: str, name: str, mediator: Mediator) -> tuple[Any, ...]:
         """The kept value that a worker would be served now, as a 1-tuple; empty where the run is not there yet."""
-        visits = self._kept.get(location, [])
+        visits = self._kept.get((location, name), [])
         if not visits:
             return ()
         if mediator.iteration is None:
@@ -51,7 +51,6 @@ class Interleaver(NNsightInterleaver):
             value = super().handle(provider, value)
         finally:
             self.location = outer
-        select = self._selectors.get(provider)
-        if select is not None:
-            self._kept.setdefault(provider, []).append(select(value))
+        for name, select in self._selectors.get(provider, {}).items():
+            self._kept.setdefault((provider, name), []).append(select(value))
         return value

@@ -23,12 +23,12 @@ def read_config(checkpoint: Any, options: dict[str, Any]) -> Any:
     """
     from transformers import AutoConfig, PreTrainedConfig
 
+    if options.get("config") is not None:
+        return options["config"]
     if isinstance(checkpoint, torch.nn.Module):
         return checkpoint.config
     if isinstance(checkpoint, PreTrainedConfig):
         return checkpoint
-    if options.get("config") is not None:
-        return options["config"]
     given = {key: options[key] for key in CONFIG_OPTIONS if options.get(key) is not None}
     try:
         return AutoConfig.from_pretrained(str(checkpoint), **given)

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from torch import Tensor
+
 import torch
 from nnsight.modeling.tp import TPFragments
 from nnsight.modeling.transformers import TransformersModel
 
-from belvedere import families, inputs, loading, support
+from belvedere import families, inputs, loading
 from belvedere.batching import ImageBatcher
 from belvedere.components import NoVision, Standard, Text
+from belvedere.components.gathering import block_support, stack_support
 from belvedere.components.vision import root_input
 from belvedere.descriptors import KeptValue, value
 from belvedere.errors import WriteError
@@ -79,6 +82,8 @@ class StandardizedTransformer(Standard, TransformersModel):
         if processor is None:
             processor = loading.load_preprocessor(checkpoint, self.task, kwargs, dict(tokenizer_kwargs or {}))
         self.text_only = self.family.wrapper is not None and self.task != loading.IMAGE_TEXT
+        if isinstance(checkpoint, torch.nn.Module):
+            kwargs.pop("config", None)
         names, classes = self._mounts()
         super().__init__(
             checkpoint if isinstance(checkpoint, torch.nn.Module) else str(checkpoint),
@@ -107,7 +112,8 @@ class StandardizedTransformer(Standard, TransformersModel):
         auto = getattr(transformers, loading.auto_class(loading.choose_task(family, kwargs.get("task"))))
         with torch.device("meta"):
             module = auto.from_config(config)
-        return cls(module, **kwargs)
+        # A text-only load keeps the text config alone; the whole one says what was left out.
+        return cls(module, config=config, **kwargs)
 
     def _mounts(self) -> tuple[dict[str, str], dict[str, type[Standard]]]:
         """The standard names of the root, and the envoys of its stacks, by native path."""
@@ -212,7 +218,7 @@ class StandardizedTransformer(Standard, TransformersModel):
     # Values
 
     @value(root_input, kind=KeptValue, select=Argument(0, "input_ids"), description="the prompt's token ids")
-    def input_ids(self, held: Any) -> TokenIds:
+    def input_ids(self, held: Tensor) -> TokenIds:
         """The token ids that the forward gets; under ``generate``, those of the step.
 
         Can be read at any point of the forward. An assignment must come before the model has begun.
@@ -222,7 +228,7 @@ class StandardizedTransformer(Standard, TransformersModel):
     @value(
         root_input, kind=KeptValue, select=Argument(2, "attention_mask"), description="1 where a token is no padding"
     )
-    def attention_mask(self, held: Any) -> AttentionMask:
+    def attention_mask(self, held: Tensor) -> AttentionMask:
         """1 where a token is no padding. Can be read at any point of the forward."""
         return held
 
@@ -233,17 +239,17 @@ class StandardizedTransformer(Standard, TransformersModel):
         read_only="it is the size of the input; trace another one",
         description="batch and sequence length",
     )
-    def input_size(self, ids: Any) -> torch.Size:
+    def input_size(self, ids: Tensor) -> torch.Size:
         """``(batch, seq)`` of the token ids; can be read at any point of the forward."""
         return ids.shape
 
     @value("embed_tokens.output", description="token embeddings, placeholders' own among them")
-    def token_embeddings(self, held: Any) -> Residual:
+    def token_embeddings(self, held: Tensor) -> Residual:
         """What the embedding returns for the prompt, before image features are written over the placeholders."""
         return held
 
     @value("output", select=First("logits"), description="logits, after any softcap or scale")
-    def logits(self, held: Any) -> Logits:
+    def logits(self, held: Tensor) -> Logits:
         """The logits that the model returns. Under ``generate`` only those of the step's last position."""
         return held
 
@@ -253,13 +259,14 @@ class StandardizedTransformer(Standard, TransformersModel):
         read_only="it follows from the logits; write logits",
         description="probabilities of the token after the prompt",
     )
-    def next_token_probs(self, logits: Any) -> NextTokenProbs:
+    def next_token_probs(self, logits: Tensor) -> NextTokenProbs:
         """The softmax of the logits at each row's last token that is no padding."""
         mask = self._kept_mask()
         if mask is None or mask.shape != logits.shape[:2]:
             return logits[:, -1].softmax(-1)
-        last = mask.shape[1] - 1 - mask.flip(1).argmax(1)
-        return logits[torch.arange(len(logits), device=logits.device), last.to(logits.device)].softmax(-1)
+        positions = torch.arange(mask.shape[1], device=mask.device)
+        last = (mask * positions).argmax(1).to(logits.device)
+        return logits[torch.arange(len(logits), device=logits.device), last].softmax(-1)
 
     def _kept_mask(self) -> Any:
         """The attention mask of the forward that is ending, as the running block sees it."""
@@ -281,9 +288,9 @@ class StandardizedTransformer(Standard, TransformersModel):
             ``vision.layers.attention_queries``. A tower that no picture reaches has no rows.
         """
         if layer is not None:
-            return support.block_support(self.layers[layer])
+            return block_support(self.layers[layer])
         stack = self.get(self._mounts_path())
-        return {**super().support(), **support.stack_support(stack, ""), **support.tower_support(self.vision)}
+        return {**super().support(), **stack_support(stack, ""), **self.vision.support()}
 
     def skip_layers(self, start: int, stop: int, replacement: torch.Tensor | None = None) -> None:
         """Inside a trace: run none of the text blocks ``start`` to ``stop``, both included.

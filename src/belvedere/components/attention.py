@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from torch import Tensor
+
 from belvedere.components.layer import Block
 from belvedere.components.pattern import Call, Softmax, pattern_value
 from belvedere.components.standard import Standard, blocks
@@ -71,12 +73,12 @@ class Attention(Mixer):
     AXES = {"heads": "num_heads", "kv_heads": "num_kv_heads", "head_dim": "head_dim"}
 
     @value(":attention_interface().input", select=Argument(1, "query"), description="queries, normed and rotated")
-    def attention_queries(self, held: Any) -> Queries:
+    def attention_queries(self, held: Tensor) -> Queries:
         """The queries that attend: after QK-norm and rotary embedding. The interface call's own argument."""
         return held
 
     @value(":attention_interface().input", select=Argument(2, "key"), description="keys, normed and rotated")
-    def attention_keys(self, held: Any) -> Keys:
+    def attention_keys(self, held: Tensor) -> Keys:
         """The keys attended to, after QK-norm and rotary embedding, with those that a cache holds before them.
 
         Grouped heads are not repeated: head ``h`` reads key head ``h // (heads // kv_heads)``.
@@ -84,7 +86,7 @@ class Attention(Mixer):
         return held
 
     @value(":attention_interface().input", select=Argument(3, "value"), description="values")
-    def attention_values(self, held: Any) -> Values:
+    def attention_values(self, held: Tensor) -> Values:
         """The values that the pattern mixes, with those that a cache holds before them; grouped as the keys are."""
         return held
 
@@ -107,7 +109,7 @@ class Attention(Mixer):
         return Call.of(served).probabilities()
 
     @value(":attention_interface().output", select=First(), restore=heads_first, description="what each head reads out")
-    def attention_head_outputs(self, held: Any) -> HeadOutputs:
+    def attention_head_outputs(self, held: Tensor) -> HeadOutputs:
         """``attention_probabilities @ attention_values``, before the output projection (and before a gate)."""
         return held.transpose(1, 2)
 
@@ -118,7 +120,7 @@ class Attention(Mixer):
     )
 
     @value("output", select=First(), description="what attention adds to the stream")
-    def attention_output(self, held: Any) -> Residual:
+    def attention_output(self, held: Tensor) -> Residual:
         """What attention adds to the stream: ``layer_input + attention_output + mlp_output == layer_output``."""
         return held
 
@@ -146,6 +148,6 @@ class GatedAttention(Attention):
     """Softmax attention whose head outputs pass a sigmoid gate before the output projection (Qwen3.5)."""
 
     @value(":torch.sigmoid().output", restore=beside_each_other, description="the sigmoid gate on the head outputs")
-    def attention_gate(self, held: Any) -> Gate:
+    def attention_gate(self, held: Tensor) -> Gate:
         """The gate: ``o_proj(attention_head_outputs * attention_gate) == attention_output``, heads laid side by side."""
         return held.view(*held.shape[:-1], self.num_heads, -1).transpose(1, 2)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from torch import Tensor
+
 from belvedere.components.stack import Stack
 from belvedere.components.standard import Standard, blocks
 from belvedere.descriptors import absent, value
@@ -50,17 +52,18 @@ class Layer(Block):
     """A text block. ``layer_input + attention_output + mlp_output == layer_output``."""
 
     @value("input", select=FirstArgument(), description="the stream entering the block")
-    def layer_input(self, held: Any) -> Residual:
+    def layer_input(self, held: Tensor) -> Residual:
         """The stream entering this block.
 
         On block 0 this is where the image features stand among the token embeddings:
         ``layers[0].layer_input[vision.image_token_mask] == vision.image_features``.
-        The model's own tensor: edits in place and assignment both reach the block.
+        The model's own tensor: edits in place and assignment both reach the block. It is the tensor that the block before
+        returned, so an edit in place is also seen by whoever else reads that one; an assignment is this block's alone.
         """
         return held
 
     @value("output", select=First("hidden_states"), description="the stream leaving the block")
-    def layer_output(self, held: Any) -> Residual:
+    def layer_output(self, held: Tensor) -> Residual:
         """The stream leaving this block.
 
         ``layer_input + attention_output + mlp_output == layer_output``.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from torch import Tensor
 
 from belvedere.components.standard import Standard
 from belvedere.descriptors import absent, value
@@ -18,7 +18,7 @@ class Mlp(Standard):
     """A dense MLP."""
 
     @value("output", select=First(), description="what the MLP adds to the stream")
-    def mlp_output(self, held: Any) -> Residual:
+    def mlp_output(self, held: Tensor) -> Residual:
         """What the MLP adds to the stream: ``layer_input + attention_output + mlp_output == layer_output``.
 
         The module's own tensor: edits in place and assignment both reach the stream.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from torch import Tensor
 
 from belvedere.components.vision import Vision, as_patches, unseen
 from belvedere.descriptors import as_held, value
@@ -22,12 +22,12 @@ class QwenVision(Vision):
     AXES = {**Vision.AXES, "merged_hidden": "merged_hidden_size"}
 
     @value(":pos_embeds=.output", restore=as_held, unavailable=unseen, description="what is added to the patches")
-    def position_embeddings(self, held: Any) -> Patches:
+    def position_embeddings(self, held: Tensor) -> Patches:
         """The learned position table at each patch, resampled to its picture's grid; added to `patch_embeddings`."""
         return as_patches(held)
 
     @value("rotary_pos_emb.output", unavailable=unseen, description="cos and sin that the blocks get")
-    def rotary(self, held: Any) -> Rotary:
+    def rotary(self, held: Rotary) -> Rotary:
         """The cos and sin of each patch's rotation, by row and column: two tensors ``[patches, head_dim]``."""
         return held
 
@@ -37,7 +37,7 @@ class QwenVision(Vision):
         unavailable=unseen,
         description="what the merger's MLP receives",
     )
-    def merged_patches(self, held: Any) -> MergedPatches:
+    def merged_patches(self, held: Tensor) -> MergedPatches:
         """Each merge block's patches, normed and laid side by side: one row per image token."""
         return held
 

@@ -189,8 +189,18 @@ class PatternValue(Value[Any]):
     def _set(self, host: Any, value: Any) -> None:
         self.refuse(host)
         served = Mediator.value(self.location(host))
-        written = as_written(value, self._view(host, served), f"{host.name}.{self.name}", self.layout)
-        Mediator.swap(self.result(host), self.replace(host, written, served))
+        view = self._view(host, served)
+        written = as_written(value, view, f"{host.name}.{self.name}", self.layout)
+        # A pattern written back as it is must leave the kernel's own result, which differs in the last bits.
+        if not same(written, view):
+            Mediator.swap(self.result(host), self.replace(host, written, served))
+
+
+def same(written: Any, view: Any) -> bool:
+    """Whether two patterns, or two lists of them, are equal to the last bit."""
+    if isinstance(view, Tensor):
+        return torch.equal(written, view)
+    return all(torch.equal(one, was) for one, was in zip(written, view, strict=True))
 
 
 def pattern_value(

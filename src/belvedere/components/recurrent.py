@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from belvedere.components.attention import Mixer
 from belvedere.descriptors import absent, heads_first, value
@@ -51,7 +52,7 @@ class LinearAttention(Mixer):
     }
 
     @value(":recurrent_state=.output", restore=as_written_state, description="the state before the first position")
-    def state_input(self, held: Any) -> State:
+    def state_input(self, held: Tensor | None) -> State:
         """The state that the first position of this forward finds; zeros at the start of a prompt.
 
         Served where the forward takes it from the cache, so the trace must run with one (the default).
@@ -64,27 +65,27 @@ class LinearAttention(Mixer):
         return torch.zeros(sizes, device=like.device, dtype=torch.float32)
 
     @value(":query=.output", restore=heads_first, description="queries, before the scaling to length 1")
-    def attention_queries(self, held: Any) -> RecurrentQueries:
+    def attention_queries(self, held: Tensor) -> RecurrentQueries:
         """The queries after the short convolution; the delta rule scales them to length 1."""
         return held.transpose(1, 2)
 
     @value(":key=.output", restore=heads_first, description="keys, before the scaling to length 1")
-    def attention_keys(self, held: Any) -> RecurrentKeys:
+    def attention_keys(self, held: Tensor) -> RecurrentKeys:
         """The keys after the short convolution; the delta rule scales them to length 1."""
         return held.transpose(1, 2)
 
     @value(":value=.output", restore=heads_first, description="values")
-    def attention_values(self, held: Any) -> RecurrentValues:
+    def attention_values(self, held: Tensor) -> RecurrentValues:
         """The values after the short convolution. A group of value heads shares one query and key head."""
         return held.transpose(1, 2)
 
     @value(":beta=.output", restore=heads_first, description="the write strength at each position")
-    def betas(self, held: Any) -> Betas:
+    def betas(self, held: Tensor) -> Betas:
         """How far each position corrects the state towards its value, between 0 and 1."""
         return held.transpose(1, 2)
 
     @value(":g=.output", restore=heads_first, description="the log decay of the state at each position")
-    def decays(self, held: Any) -> Decays:
+    def decays(self, held: Tensor) -> Decays:
         """The natural logarithm of what the state is multiplied by at each position; never above 0."""
         return held.transpose(1, 2)
 
@@ -102,7 +103,7 @@ class LinearAttention(Mixer):
     )
 
     @value(":cache.update_recurrent_state().input", select=Argument(0), description="the state after the last position")
-    def state_output(self, held: Any) -> State:
+    def state_output(self, held: Tensor) -> State:
         """The state that the last position leaves, which the next step of a generation starts from.
 
         Served where the forward stores it in the cache, so the trace must run with one (the default). A write changes
@@ -111,7 +112,7 @@ class LinearAttention(Mixer):
         return held
 
     @value("output", select=First(), description="what the mixer adds to the stream")
-    def attention_output(self, held: Any) -> Residual:
+    def attention_output(self, held: Tensor) -> Residual:
         """What the mixer adds to the stream: ``layer_input + attention_output + mlp_output == layer_output``."""
         return held
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from belvedere.components.attention import Mixer
 from belvedere.components.pattern import Call, Softmax, pattern_value
@@ -69,7 +70,7 @@ class QwenVisionAttention(Mixer):
         read_only="the forward splits by its own bounds; write segment_probabilities",
         description="the runs of patches that attend to each other",
     )
-    def segments(self, bounds: Any) -> list[slice]:
+    def segments(self, bounds: Tensor) -> list[slice]:
         """The attending segments of this block, as slices of the patch axis, split at the attention's own bounds."""
         start, length = self._own_patches()
         ends = [end - start for end in bounds.tolist()]
@@ -77,17 +78,17 @@ class QwenVisionAttention(Mixer):
         return [slice(first, last) for first, last in runs if first >= 0 and (length is None or last <= length)]
 
     @value(":query_states=.output", unavailable=unseen, description="queries, rotated, of the whole row")
-    def attention_queries(self, held: Any) -> VisionQueries:
+    def attention_queries(self, held: Tensor) -> VisionQueries:
         """The queries of every patch in the row, after rotary embedding: ``[1, heads, patches, head_dim]``."""
         return held
 
     @value(":key_states=.output", unavailable=unseen, description="keys, rotated, of the whole row")
-    def attention_keys(self, held: Any) -> VisionKeys:
+    def attention_keys(self, held: Tensor) -> VisionKeys:
         """The keys of every patch in the row, after rotary embedding: ``[1, heads, patches, head_dim]``."""
         return held
 
     @value(":value_states=.output", unavailable=unseen, description="values of the whole row")
-    def attention_values(self, held: Any) -> VisionValues:
+    def attention_values(self, held: Tensor) -> VisionValues:
         """The values of every patch in the row: ``[1, heads, patches, head_dim]``."""
         return held
 
@@ -106,12 +107,12 @@ class QwenVisionAttention(Mixer):
     @value(
         "proj.input", select=Argument(0), restore=heads_side_by_side, unavailable=unseen, description="what heads read"
     )
-    def attention_head_outputs(self, held: Any) -> VisionHeadOutputs:
+    def attention_head_outputs(self, held: Tensor) -> VisionHeadOutputs:
         """``pattern @ values`` of every segment, before the output projection: ``[1, heads, patches, head_dim]``."""
         return held.view(1, held.shape[0], self.num_heads, -1).transpose(1, 2)
 
     @value("output", select=First(), restore=as_held, unavailable=unseen, description="what attention adds")
-    def attention_output(self, held: Any) -> Patches:
+    def attention_output(self, held: Tensor) -> Patches:
         """What attention adds to the tower's stream."""
         return as_patches(held)
 

@@ -66,7 +66,7 @@ class Standard(Envoy):
             found |= {name: entry for name, entry in vars(klass).items() if isinstance(entry, Value)}
         return found
 
-    def support(self) -> dict[str, str | None]:
+    def support(self) -> dict[str, Any]:
         """Each value of this envoy: ``None`` where it reads, else the reason why it does not."""
         return {name: found.reason(self) for name, found in self.values().items()}
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from belvedere.components.attention import Mixer, result_location, written_probabilities, written_scores
+from belvedere.components.gathering import Reasons, stack_support
 from belvedere.components.layer import Block
 from belvedere.components.pattern import Call, pattern_value
 from belvedere.components.stack import Stack
@@ -135,6 +137,13 @@ class Vision(Stack):
         """Why no picture reaches this tower; ``None`` where one does."""
         return no_images(self.root)
 
+    def support(self) -> Reasons:
+        """Each value of the tower and of its blocks, by standard path; no rows where no picture reaches it."""
+        if self.no_images() is not None:
+            return {}
+        own = {f"vision.{name}": reason for name, reason in super().support().items()}
+        return {**own, **stack_support(self, "vision.")}
+
     @value(
         root_input,
         kind=KeptValue,
@@ -143,7 +152,7 @@ class Vision(Stack):
         read_only="it follows from the prompt; trace another prompt, or write vision.image_features",
         description="which positions are image tokens",
     )
-    def image_token_mask(self, ids: Any) -> ImageTokenMask:
+    def image_token_mask(self, ids: Tensor) -> ImageTokenMask:
         """True where the prompt's token is the image placeholder, read off the token ids.
 
         Can be read at any point of the forward. Under ``generate`` the pictures belong to step 0.
@@ -158,12 +167,12 @@ class Vision(Stack):
         read_only="it follows from the prompt; trace another prompt, or write vision.video_features",
         description="which positions are video tokens",
     )
-    def video_token_mask(self, ids: Any) -> ImageTokenMask:
+    def video_token_mask(self, ids: Tensor) -> ImageTokenMask:
         """True where the prompt's token is the video placeholder, read off the token ids."""
         return ids == self.root.placeholder("video")
 
     @value("patch_embed.output", restore=from_rows, unavailable=unseen, description="one row per patch")
-    def patch_embeddings(self, held: Any) -> Patches:
+    def patch_embeddings(self, held: Tensor) -> Patches:
         """One row per patch as the patch embedding gives it, before positions, CLS and any norm; raster order.
 
         A view of the feature map: edits in place and assignment both reach the tower.
@@ -171,7 +180,7 @@ class Vision(Stack):
         return held.flatten(2).transpose(1, 2) if held.ndim == 4 else as_patches(held)
 
     @value("position_embed.output", restore=as_held, unavailable=unseen, description="what is added to the patches")
-    def position_embeddings(self, held: Any) -> Patches:
+    def position_embeddings(self, held: Tensor) -> Patches:
         """The learned position embeddings that are added to the rows, CLS's among them; shared by all images."""
         return as_patches(held)
 
@@ -182,7 +191,7 @@ class Vision(Stack):
     )
 
     @value(last_stream, select=First(), restore=as_held, unavailable=unseen, description="the tower's last stream")
-    def tower_output(self, held: Any) -> Patches:
+    def tower_output(self, held: Tensor) -> Patches:
         """The last block's stream, after ``vision.norm`` where there is one; before pooling, CLS dropping or adapter.
 
         Which block the wrapper reads is another matter: LLaVA-1.5 takes the last but one (``vision_feature_layer=-2``).
@@ -202,12 +211,12 @@ class Vision(Stack):
         unavailable=no_scatter,
         description="image features, one tensor per picture",
     )
-    def image_features_per_image(self, held: Any) -> ImageFeaturesPerImage:
+    def image_features_per_image(self, held: Tensor) -> ImageFeaturesPerImage:
         """`image_features` split by picture, as views."""
         return list(held.split([count for shown in self.pictures() for count in shown.tokens]))
 
     @value(scatter_input, select=features, unavailable=no_scatter, description="what is written over the placeholders")
-    def image_features(self, held: Any) -> ImageFeatures:
+    def image_features(self, held: Tensor) -> ImageFeatures:
         """What the wrapper writes over the placeholders' embeddings, all pictures flat, read at that very place.
 
         ``layers[0].layer_input[vision.image_token_mask] == vision.image_features``.
@@ -221,7 +230,7 @@ class Vision(Stack):
         unavailable=no_video,
         description="what is written over the video placeholders",
     )
-    def video_features(self, held: Any) -> ImageFeatures:
+    def video_features(self, held: Tensor) -> ImageFeatures:
         """What the wrapper writes over the video placeholders' embeddings, flat."""
         return held
 
@@ -302,7 +311,7 @@ class NoVision:
         """Why there is no tower."""
         return no_images(self._root)
 
-    def support(self) -> dict[str, str | None]:
+    def support(self) -> Reasons:
         """No rows: there is no tower to support anything."""
         return {}
 
@@ -319,12 +328,16 @@ class VisionLayer(Block):
     """A tower block. ``layer_input + attention_output + mlp_output == layer_output``."""
 
     @value("input", select=FirstArgument(), restore=as_held, unavailable=unseen, description="the stream entering")
-    def layer_input(self, held: Any) -> Patches:
-        """The tower's stream entering this block; a view, so edits in place and assignment both reach the block."""
+    def layer_input(self, held: Tensor) -> Patches:
+        """The tower's stream entering this block; a view, so edits in place and assignment both reach the block.
+
+        It is the tensor that the block before returned, so an edit in place is also seen by whoever else reads that one
+        (LLaVA takes its features from there); an assignment is this block's alone.
+        """
         return as_patches(held)
 
     @value("output", select=First(), restore=as_held, unavailable=unseen, description="the stream leaving")
-    def layer_output(self, held: Any) -> Patches:
+    def layer_output(self, held: Tensor) -> Patches:
         """The tower's stream leaving this block; a view, so edits in place and assignment both reach the next block."""
         return as_patches(held)
 
@@ -338,19 +351,19 @@ class VisionAttention(Mixer):
         unavailable=unseen,
         description="queries that attend",
     )
-    def attention_queries(self, held: Any) -> VisionQueries:
+    def attention_queries(self, held: Tensor) -> VisionQueries:
         """The queries that attend. The interface call's own argument."""
         return held
 
     @value(
         ":attention_interface().input", select=Argument(2, "key"), unavailable=unseen, description="keys attended to"
     )
-    def attention_keys(self, held: Any) -> VisionKeys:
+    def attention_keys(self, held: Tensor) -> VisionKeys:
         """The keys that are attended to."""
         return held
 
     @value(":attention_interface().input", select=Argument(3, "value"), unavailable=unseen, description="values mixed")
-    def attention_values(self, held: Any) -> VisionValues:
+    def attention_values(self, held: Tensor) -> VisionValues:
         """The values that the pattern mixes."""
         return held
 
@@ -384,12 +397,12 @@ class VisionAttention(Mixer):
         unavailable=unseen,
         description="what each head reads out",
     )
-    def attention_head_outputs(self, held: Any) -> VisionHeadOutputs:
+    def attention_head_outputs(self, held: Tensor) -> VisionHeadOutputs:
         """``attention_probabilities @ attention_values``, before the output projection."""
         return held.transpose(1, 2)
 
     @value("output", select=First(), restore=as_held, unavailable=unseen, description="what attention adds")
-    def attention_output(self, held: Any) -> Patches:
+    def attention_output(self, held: Tensor) -> Patches:
         """What attention adds to the tower's stream."""
         return as_patches(held)
 
@@ -401,7 +414,7 @@ class VisionMlp(Standard):
     """An MLP of a tower block."""
 
     @value("output", select=First(), restore=as_held, unavailable=unseen, description="what the MLP adds")
-    def mlp_output(self, held: Any) -> Patches:
+    def mlp_output(self, held: Tensor) -> Patches:
         """What the MLP adds to the tower's stream."""
         return as_patches(held)
 

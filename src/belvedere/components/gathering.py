@@ -1,15 +1,15 @@
-"""Reasons gathered over a whole model: what reads, what does not, and on which blocks."""
+"""Reasons gathered over a stack: what reads, what does not, and on which blocks."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from belvedere.components import NoVision, Standard, Vision
+from belvedere.components.standard import Standard
 
 if TYPE_CHECKING:
     from belvedere.components.stack import Stack
 
-__all__ = ["Reasons", "block_support", "stack_support", "tower_support"]
+__all__ = ["Reasons", "block_support", "stack_support"]
 
 #: A value's support: ``None`` where it reads, a reason, or ``{block: reason}`` where the blocks differ.
 Reasons = dict[str, Any]
@@ -38,11 +38,3 @@ def _folded(reasons: list[str | None]) -> Any:
     if len(set(reasons)) == 1:
         return reasons[0]
     return {number: reason for number, reason in enumerate(reasons) if reason is not None}
-
-
-def tower_support(vision: Vision | NoVision) -> Reasons:
-    """Each value of a tower and of its blocks; no rows where no picture reaches it."""
-    if isinstance(vision, NoVision) or vision.no_images() is not None:
-        return {}
-    own = {f"vision.{name}": reason for name, reason in Standard.support(vision).items()}
-    return {**own, **stack_support(vision, "vision.")}

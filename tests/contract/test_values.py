@@ -1,0 +1,250 @@
+"""Every value is what a raw PyTorch hook sees, and the sums that define them hold."""
+
+import pytest
+import torch
+from truth import first, hooked, input_of, output_of
+from walk import available, path
+
+def blocks(checkpoint):
+    return [f"{checkpoint.row.blocks}.{number}" for number in range(checkpoint.model.num_layers)]
+
+
+def mixer(block):
+    return "linear_attn" if "linear_attn" in vars(block) else "self_attn"
+
+
+def test_the_text_stream_at_the_image_tokens_is_image_features(wrapper):
+    with wrapper.model.trace(**wrapper.inputs):
+        mask = wrapper.model.vision.image_token_mask.save()
+        features = wrapper.model.vision.image_features.save()
+    entering = input_of(wrapper.raw, wrapper.inputs, f"{wrapper.row.blocks}.0")
+    assert features.shape[0] == mask.sum() > 0
+    assert torch.equal(entering[mask], features)
+
+
+def test_image_features_per_image_are_image_features_cut_by_picture(wrapper):
+    counts = {"llava": [16, 16], "qwen3_5": [6, 6, 2]}[wrapper.name]
+    with wrapper.model.trace(**wrapper.inputs):
+        split = wrapper.model.vision.image_features_per_image.save()
+        features = wrapper.model.vision.image_features.save()
+    assert [len(one) for one in split] == counts
+    assert torch.equal(torch.cat(split), features)
+
+
+def test_what_enters_and_leaves_each_text_block_is_what_a_hook_sees(checkpoint):
+    model = checkpoint.model
+    seen = hooked(checkpoint.raw, checkpoint.inputs, *blocks(checkpoint))
+    for number, native in enumerate(blocks(checkpoint)):
+        with model.trace(**checkpoint.inputs):
+            entering = model.layers[number].layer_input.save()
+            leaving = model.layers[number].layer_output.save()
+        args, kwargs, output = seen[native]
+        assert torch.equal(entering, args[0] if args else kwargs["hidden_states"])
+        assert torch.equal(leaving, first(output))
+
+
+def test_what_each_part_of_a_text_block_adds_is_what_a_hook_sees_and_the_sum_is_the_block(checkpoint):
+    model = checkpoint.model
+    for number, native in enumerate(blocks(checkpoint)):
+        part = mixer(model.layers[number])
+        with model.trace(**checkpoint.inputs):
+            entering = model.layers[number].layer_input.save()
+            attention = getattr(model.layers[number], part).attention_output.save()
+            mlp = model.layers[number].mlp.mlp_output.save()
+            leaving = model.layers[number].layer_output.save()
+        seen = hooked(checkpoint.raw, checkpoint.inputs, f"{native}.{part}", f"{native}.mlp")
+        assert torch.equal(attention, first(seen[f"{native}.{part}"][2]))
+        assert torch.equal(mlp, first(seen[f"{native}.mlp"][2]))
+        torch.testing.assert_close(entering + attention + mlp, leaving, atol=1e-6, rtol=1e-6)
+
+
+def test_the_tower_blocks_are_what_hooks_see_and_the_sum_is_the_block(wrapper):
+    model = wrapper.model
+    attention_name = {"llava": "self_attn", "qwen3_5": "attn"}[wrapper.name]
+    for number in range(model.vision.num_layers):
+        native = f"{wrapper.row.tower}.{number}"
+        with model.trace(**wrapper.inputs):
+            entering = model.vision.layers[number].layer_input.save()
+            attention = model.vision.layers[number].self_attn.attention_output.save()
+            mlp = model.vision.layers[number].mlp.mlp_output.save()
+            leaving = model.vision.layers[number].layer_output.save()
+        paths = (native, f"{native}.{attention_name}", f"{native}.mlp")
+        seen = hooked(wrapper.raw, wrapper.inputs, *paths)
+        truth = [first(seen[one][2]) for one in paths]
+        truth = [one.unsqueeze(0) if one.ndim == 2 else one for one in truth]
+        for ours, theirs in zip((leaving, attention, mlp), truth, strict=True):
+            assert torch.equal(ours, theirs)
+        torch.testing.assert_close(entering + attention + mlp, leaving, atol=1e-6, rtol=1e-6)
+
+
+def test_patch_embeddings_are_the_convolution_of_each_patch(wrapper):
+    with wrapper.model.trace(**wrapper.inputs):
+        rows = wrapper.model.vision.patch_embeddings.save()
+    pixels = wrapper.inputs["pixel_values"]
+    if wrapper.name == "llava":
+        weight = wrapper.raw.model.vision_tower.embeddings.patch_embedding.weight.flatten(1)
+        cut = pixels.unfold(2, 8, 8).unfold(3, 8, 8).permute(0, 2, 3, 1, 4, 5).reshape(2, 16, -1)
+        expected = cut @ weight.T
+    else:
+        projection = wrapper.raw.model.visual.patch_embed.proj
+        expected = (pixels @ projection.weight.flatten(1).T + projection.bias)[None]
+    torch.testing.assert_close(rows, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_position_embeddings_are_what_is_added_to_the_patches(wrapper):
+    with wrapper.model.trace(**wrapper.inputs):
+        rows = wrapper.model.vision.patch_embeddings.save()
+        positions = wrapper.model.vision.position_embeddings.save()
+    if wrapper.name == "llava":
+        embedded = output_of(wrapper.raw, wrapper.inputs, "model.vision_tower.embeddings")
+        assert positions.shape == (1, 17, 24)
+        torch.testing.assert_close(rows + positions[:, 1:], embedded[:, 1:])
+    else:
+        entering = input_of(wrapper.raw, wrapper.inputs, f"{wrapper.row.tower}.0")[None]
+        torch.testing.assert_close(rows + positions, entering)
+
+
+def test_rotary_is_what_the_blocks_get(qwen):
+    with qwen.model.trace(**qwen.inputs):
+        rotary = qwen.model.vision.rotary.save()
+    _, kwargs, _ = hooked(qwen.raw, qwen.inputs, f"{qwen.row.tower}.1")[f"{qwen.row.tower}.1"]
+    assert torch.equal(rotary[0], kwargs["position_embeddings"][0])
+    assert torch.equal(rotary[1], kwargs["position_embeddings"][1])
+
+
+def test_tower_output_is_the_last_stream_and_merged_patches_enter_the_mergers_mlp(qwen):
+    with qwen.model.trace(**qwen.inputs):
+        stream = qwen.model.vision.tower_output.save()
+        merged = qwen.model.vision.merged_patches.save()
+    seen = hooked(qwen.raw, qwen.inputs, "model.visual.blocks.2", "model.visual.merger.linear_fc1")
+    assert torch.equal(stream[0], seen["model.visual.blocks.2"][2])
+    assert torch.equal(merged, seen["model.visual.merger.linear_fc1"][0][0])
+    assert merged.shape == (14, qwen.model.vision.axis_size("merged_hidden"))
+
+
+def test_llava_reads_the_last_but_one_block_while_tower_output_is_the_last(llava):
+    with llava.model.trace(**llava.inputs):
+        stream = llava.model.vision.tower_output.save()
+    assert torch.equal(stream, output_of(llava.raw, llava.inputs, f"{llava.row.tower}.2"))
+    entering = input_of(llava.raw, llava.inputs, "model.multi_modal_projector.linear_1")
+    assert torch.equal(entering, output_of(llava.raw, llava.inputs, f"{llava.row.tower}.1")[:, 1:])
+
+
+def test_the_projector_is_one_envoy_and_its_output_becomes_the_features(wrapper):
+    with wrapper.model.trace(**wrapper.inputs):
+        projected = wrapper.model.projector.output.save()
+        features = wrapper.model.vision.image_features.save()
+    assert torch.equal(projected.reshape(features.shape), features)
+
+
+def test_root_values_are_the_forwards_own(checkpoint):
+    model, inputs = checkpoint.model, checkpoint.inputs
+    with model.trace(**inputs):
+        ids = model.input_ids.save()
+        mask = model.attention_mask.save()
+        size = model.input_size.save()
+        embedded = model.token_embeddings.save()
+        logits = model.logits.save()
+        after = model.next_token_probs.save()
+    embedding = checkpoint.raw.get_input_embeddings().weight
+    assert torch.equal(ids, inputs["input_ids"])
+    assert torch.equal(mask, inputs["attention_mask"])
+    assert tuple(size) == tuple(inputs["input_ids"].shape)
+    assert torch.equal(embedded, embedding[inputs["input_ids"]])
+    assert torch.equal(logits, checkpoint.logits)
+    torch.testing.assert_close(after, checkpoint.logits[:, -1].softmax(-1))
+
+
+def test_next_token_probs_are_of_the_last_token_that_is_no_padding(checkpoint):
+    inputs = checkpoint.inputs
+    if "pixel_values" in inputs:
+        inputs = {key: inputs[key] for key in ("input_ids", "attention_mask")}
+    ids = inputs["input_ids"].clamp(min=8)
+    mask = torch.ones_like(ids)
+    mask[0, -3:] = 0
+    with checkpoint.model.trace(input_ids=ids, attention_mask=mask):
+        after = checkpoint.model.next_token_probs.save()
+        logits = checkpoint.model.logits.save()
+    torch.testing.assert_close(after[0], logits[0, -4].softmax(-1))
+    torch.testing.assert_close(after[1], logits[1, -1].softmax(-1))
+
+
+def test_a_standard_path_and_its_native_path_are_one_envoy(checkpoint):
+    model = checkpoint.model
+    for number, native in enumerate(blocks(checkpoint)):
+        assert model.layers[number] is model.get(native)
+    stack = checkpoint.row.blocks.removesuffix(".layers")
+    assert model.embed_tokens is model.get(f"{stack}.embed_tokens")
+    assert model.norm is model.get(f"{stack}.norm")
+    if checkpoint.row.tower:
+        for number in range(model.vision.num_layers):
+            assert model.vision.layers[number] is model.get(f"{checkpoint.row.tower}.{number}")
+
+
+def test_native_names_of_the_wrappers_parts(llava, qwen):
+    assert llava.model.vision is llava.model.model.vision_tower
+    assert llava.model.vision.patch_embed is llava.model.model.vision_tower.embeddings.patch_embedding
+    assert llava.model.vision.layers[0].input_layernorm is llava.model.vision.encoder.layers[0].layer_norm1
+    assert llava.model.projector is llava.model.model.multi_modal_projector
+    assert qwen.model.vision is qwen.model.model.visual
+    assert qwen.model.projector is qwen.model.model.visual.merger
+    assert qwen.model.vision.layers[0].self_attn is qwen.model.model.visual.blocks[0].attn
+    assert qwen.model.vision.layers[0].post_attention_layernorm is qwen.model.vision.blocks[0].norm2
+
+
+def test_every_value_has_the_shape_that_its_layout_says(checkpoint):
+    from belvedere import layouts
+
+    model = checkpoint.model
+    seen = read_all(model, checkpoint.inputs)
+    for (host, found), held in zip(available(model), seen, strict=True):
+        layout = getattr(layouts, found.layout, None)
+        if layout is None or not isinstance(held, torch.Tensor):
+            continue
+        names = layouts.axes(layout)
+        assert held.ndim == len(names), path(host, found)
+        for name, size in zip(names, held.shape, strict=True):
+            if name in FIXED_AXES:
+                assert host.axis_size(name) == size, (path(host, found), name)
+
+
+FIXED_AXES = {"hidden", "vocab", "heads", "kv_heads", "head_dim", "vision_hidden", "merged_hidden"} | {
+    "key_heads",
+    "value_heads",
+    "key_dim",
+    "value_dim",
+}
+
+
+def read_all(model, inputs):
+    held = []
+    with model.trace(**inputs):
+        for host, found in available(model):
+            if "video" not in found.name:
+                held.append(getattr(host, found.name).save())
+            else:
+                held.append(None)
+    return held
+
+
+def test_reading_every_value_in_one_trace_changes_nothing(any_attention):
+    held = read_all(any_attention.model, any_attention.inputs)
+    names = [path(host, found) for host, found in available(any_attention.model)]
+    assert len(held) == len(names) > 30
+    assert torch.equal(held[names.index("logits")], any_attention.logits)
+
+
+def test_an_axis_that_depends_on_the_input_is_refused(checkpoint):
+    with pytest.raises(ValueError, match="read it off a value's shape"):
+        checkpoint.model.axis_size("seq")
+
+
+def test_sizes_are_the_configs(llava, qwen):
+    assert (llava.model.num_layers, llava.model.hidden_size, llava.model.vocab_size) == (3, 32, 64)
+    assert (llava.model.num_heads, llava.model.num_kv_heads, llava.model.head_dim) == (4, 2, 12)
+    tower = llava.model.vision
+    assert (tower.num_layers, tower.vision_hidden_size, tower.num_heads, tower.head_dim) == (3, 24, 3, 8)
+    assert (tower.patch_size, tower.image_size, tower.spatial_merge_size, tower.intermediate_size) == (8, 32, 1, 40)
+    assert (qwen.model.vision.num_layers, qwen.model.vision.spatial_merge_size) == (3, 2)
+    assert qwen.model.vision.layers[0].axis_size("hidden") == 32
+    assert qwen.model.vision.layers[0].self_attn.axis_size("vision_hidden") == 24
