@@ -14,6 +14,9 @@ from zoo import ROWS, Row, build
 
 from belvedere import StandardizedTransformer
 
+# The models are tiny: threads inside a worker would only wait for each other.
+torch.set_num_threads(1)
+
 
 @dataclass
 class Checkpoint:

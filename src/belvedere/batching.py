@@ -1,8 +1,8 @@
 """Several image-carrying invokes in one forward, each seeing only its own pictures, patches and rows.
 
-nnsight splits a batch by rows: a tensor whose first axis is as long as the batch is cut there. Inside a tower no axis is
-the batch. There a picture, a patch and an image token each have an axis of their own, and an invoke owns a run of each.
-`ImageBatcher` counts them as it puts the forward together, and cuts by the location that is being served.
+nnsight splits a batch by rows: a tensor whose first axis is as long as the batch is cut there. Inside a tower no axis
+is the batch. There a picture, a patch and an image token each have an axis of their own, and an invoke owns a run of
+each. `ImageBatcher` counts them as it puts the forward together, and cuts by the location that is being served.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class ImageBatcher(Batcher):
     def pictures(self) -> list[inputs.Pictures]:
         """The pictures that the running block sees: its invoke's, or all of them."""
         share = self.share()
-        return list(shown.pictures for shown in self.shares.values()) if share is None else [share.pictures]
+        return [shown.pictures for shown in self.shares.values()] if share is None else [share.pictures]
 
     def rows(self) -> int:
         """How many rows of the batch the running block sees."""
@@ -86,9 +86,10 @@ class ImageBatcher(Batcher):
         return apply(value, lambda tensor: self._cut(tensor, group), torch.Tensor)
 
     def _widen_tensor(self, full: torch.Tensor, group: Any, edited: torch.Tensor) -> torch.Tensor:
-        if not self._is_image_side():
-            return super()._widen_tensor(full, group, edited)
-        run = self._run(full, group)
+        run = self._run(full, group) if self._is_image_side() else None
+        if run is None and (self._is_scatter() or not self._is_image_side()):
+            rows: torch.Tensor = super()._widen_tensor(full, group, edited)
+            return rows
         if run is None:
             return edited
         axis, start, length = run

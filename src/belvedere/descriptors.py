@@ -98,8 +98,9 @@ class Value(eproperty, Generic[T]):
         self._restore = restore
 
     def __call__(self, read: Callable[..., T]) -> Value[T]:
+        """Adopt the view and its name."""
         super().__call__(read)
-        self.description = self.description or (read.__doc__ or "").split("\n")[0].rstrip(".")
+        self.description: str | None = self.description or (read.__doc__ or "").split("\n")[0].rstrip(".")
         return self
 
     @property
@@ -140,22 +141,26 @@ class Value(eproperty, Generic[T]):
     def _place(self, host: Standard) -> tuple[Standard, str]:
         return self.at(host) if callable(self.at) else (host, self.at)
 
+    def path(self, host: Standard) -> str:
+        """The standard path, such as ``layers[0].layer_output``."""
+        return f"{host.name}.{self.name}" if host.name else str(self.name)
+
     def part(self, host: Standard) -> Part:
         """Which part of what the place holds it is, on this host."""
         return self.select(host) if callable(self.select) else self.select
 
     def refuse(self, host: Standard) -> None:
         """Raise for a value that cannot be had here, or that is asked for outside of a trace."""
-        path = f"{host.name}.{self.name}" if host.name else str(self.name)
         reason = self.reason(host)
         if reason is not None:
-            raise Unavailable(path, reason)
+            raise Unavailable(self.path(host), reason)
         if getattr(getcurrent(), "mediator", None) is None:
             raise ValueError(
-                f"{path} exists while the model runs: read it inside `with model.trace(...):` and keep it with `.save()`"
+                f"{self.path(host)} exists while the model runs: read it inside `with model.trace(...):` "
+                "and keep it by `.save()`"
             )
         if not isinstance(self, KeptValue) and (idle := host.idle()) is not None:
-            raise InputError(f"{path} has no value in this trace: {idle}")
+            raise InputError(f"{self.path(host)} has no value in this trace: {idle}")
 
     @overload
     def __get__(self, host: None, owner: Any = None) -> Value[T]: ...
@@ -168,13 +173,13 @@ class Value(eproperty, Generic[T]):
             return self._get(host)
         except AttributeError as error:
             # An attribute error here would be answered as "no attribute of that name".
-            raise RuntimeError(f"reading {host.name}.{self.name} failed: {error}") from error
+            raise RuntimeError(f"reading {self.path(host)} failed: {error}") from error
 
     def __set__(self, host: Any, value: Any) -> None:
         try:
             self._set(host, value)
         except AttributeError as error:
-            raise RuntimeError(f"writing {host.name}.{self.name} failed: {error}") from error
+            raise RuntimeError(f"writing {self.path(host)} failed: {error}") from error
 
     def _get(self, host: Standard) -> Any:
         self.refuse(host)
@@ -206,11 +211,11 @@ class Value(eproperty, Generic[T]):
     def _set(self, host: Standard, value: Any) -> None:
         self.refuse(host)
         if self.read_only:
-            raise WriteError(f"{host.name}.{self.name} cannot be written: {self.read_only}")
+            raise WriteError(f"{self.path(host)} cannot be written: {self.read_only}")
         location = self.location(host)
         served = Mediator.value(location)
         held = self.part(host).get(served)
-        written = as_written(value, self._view(host, held), f"{host.name}.{self.name}", self.layout)
+        written = as_written(value, self._view(host, held), self.path(host), self.layout)
         Mediator.swap(location, self.part(host).put(served, self._held(host, written, held)))
 
 

@@ -262,7 +262,7 @@ def count_pictures(vision: Any, encoding: Mapping[str, Any]) -> Pictures:
     videos = encoding.get("pixel_values_videos") is not None
     grid, pixels = encoding.get("image_grid_thw"), encoding.get("pixel_values")
     if grid is not None:
-        grids = tuple(tuple(int(side) for side in one) for one in grid)
+        grids = tuple((int(frames), int(rows), int(columns)) for frames, rows, columns in grid)
         patches = tuple(frames * rows * columns for frames, rows, columns in grids)
         fold = vision.spatial_merge_size**2
         return Pictures(patches=patches, tokens=tuple(count // fold for count in patches), grids=grids, videos=videos)
@@ -319,7 +319,7 @@ def _as_pixels(array: Any, number: int) -> Any:
     if array.ndim not in (2, 3):
         raise InputError(f"picture {number} has shape {array.shape}; pass [rows, columns, 3]")
     if np.issubdtype(array.dtype, np.floating):
-        array = array * 255 if array.max(initial=0) <= 1 else array
+        array = (array * 255 if array.max(initial=0) <= 1 else array).round()
     return array.squeeze(-1).astype(np.uint8) if array.shape[-1] == 1 and array.ndim == 3 else array.astype(np.uint8)
 
 

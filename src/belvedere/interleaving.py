@@ -4,7 +4,8 @@ nnsight hands a value to a worker without saying from where, and forgets it at o
 
 * A batch of several invokes is split by rows, and rows mean pictures, patches or image tokens inside a tower. The
   batcher asks `Interleaver.location` which it is.
-* A prompt's token ids and an attention's segment bounds are wanted long after the place where they pass. They are small,
+* A prompt's token ids and an attention's segment bounds are wanted long after the place where they pass. They are
+small,
   so the run keeps them (`Interleaver.keep`), and a value made of them can be read at any later point.
 """
 
@@ -46,6 +47,10 @@ class Interleaver(NNsightInterleaver):
 
     def handle(self, provider: str, value: Any) -> Any:
         """Serve a location as nnsight does, saying meanwhile which one it is."""
+        if provider not in self.parked and provider not in self.observers and provider not in self._selectors:
+            # Nearly every visit: nobody waits here, so it is only counted.
+            self.counts[provider] = self.counts.get(provider, 0) + 1
+            return value
         outer, self.location = self.location, provider
         try:
             value = super().handle(provider, value)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+
+from belvedere.errors import UnsupportedFamily
+from belvedere.families import known
 
 __all__ = ["NoPipeline", "auto_class", "choose_task", "load_preprocessor", "read_config"]
 
@@ -20,6 +24,7 @@ def read_config(checkpoint: Any, options: dict[str, Any]) -> Any:
 
     Raises:
         FileNotFoundError: There is no such folder, and no such id can be reached.
+        UnsupportedFamily: There is a config, of a type that transformers does not know.
     """
     from transformers import AutoConfig, PreTrainedConfig
 
@@ -33,12 +38,29 @@ def read_config(checkpoint: Any, options: dict[str, Any]) -> Any:
     try:
         return AutoConfig.from_pretrained(str(checkpoint), **given)
     except OSError as error:
-        where = Path(str(checkpoint))
-        held = f"it holds {', '.join(sorted(found.name for found in where.iterdir())[:8])}" if where.is_dir() else ""
-        raise FileNotFoundError(
-            f"no config at {str(checkpoint)!r}; pass a folder with a config.json, a Hub id that can be reached, "
-            f"or a module{'; ' + held if held else ''}"
-        ) from error
+        raise _no_config(checkpoint) from error
+    except ValueError as error:
+        raise _unknown_type(checkpoint) from error
+
+
+def _no_config(checkpoint: Any) -> FileNotFoundError:
+    where = Path(str(checkpoint))
+    held = f"; it holds {', '.join(sorted(found.name for found in where.iterdir())[:8])}" if where.is_dir() else ""
+    return FileNotFoundError(
+        f"no config at {str(checkpoint)!r}; pass a folder with a config.json, a Hub id that can be reached, "
+        f"or a module{held}"
+    )
+
+
+def _unknown_type(checkpoint: Any) -> Exception:
+    """What to say of a config whose type transformers does not know either."""
+    where = Path(str(checkpoint))
+    where = where / "config.json" if where.is_dir() else where
+    raw = json.loads(where.read_text()) if where.is_file() else {}
+    if "model_type" not in raw:
+        return _no_config(checkpoint)
+    part, shelf = ("wrapper", "wrappers") if "vision_config" in raw else ("text", "text")
+    return UnsupportedFamily(part, raw["model_type"], known(shelf))
 
 
 def choose_task(family: Any, task: str | None) -> str:
@@ -52,7 +74,7 @@ def auto_class(task: str) -> str:
 
 
 def load_preprocessor(checkpoint: Any, task: str, options: dict[str, Any], tokenizer_kwargs: dict[str, Any]) -> Any:
-    """The processor (or tokenizer, for a text task) that lies beside a checkpoint's weights; ``None`` where none does."""
+    """The processor (a tokenizer, for a text task) beside a checkpoint's weights; ``None`` where there is none."""
     if not isinstance(checkpoint, (str, Path)):
         return None
     from transformers import AutoProcessor, AutoTokenizer

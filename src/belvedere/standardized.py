@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from torch import Tensor
-
 import torch
 from nnsight.modeling.tp import TPFragments
 from nnsight.modeling.transformers import TransformersModel
+from torch import Tensor
 
 from belvedere import families, inputs, loading
 from belvedere.batching import ImageBatcher
@@ -39,15 +38,18 @@ class StandardizedTransformer(Standard, TransformersModel):
 
     Args:
         checkpoint: A Hub id, a local folder, or a module in memory.
-        task: ``"image-text-to-text"`` or ``"text-generation"``; by default what the config is made for. A wrapper loaded
-            for text generation is what transformers loads for it, and its tower's values say why no picture reaches them.
+        task: ``"image-text-to-text"`` or ``"text-generation"``; by default what the config is made for. A wrapper
+        loaded
+            for text generation is what transformers loads for it, and its tower's values say why no picture reaches
+            them.
         family: Known model types to use in place of the config's, such as ``{"text": "llama"}``.
         rename: Further names for modules, as in nnsight; they win over the family's.
         envoys: Further envoy classes for modules, as in nnsight; they win over the family's.
         processor: The processor (or tokenizer), where the checkpoint does not bring it. Without one a model takes
             encodings only.
         tokenizer_kwargs: Arguments for loading the processor or tokenizer.
-        **kwargs: Anything else that nnsight's ``TransformersModel`` or ``from_pretrained`` takes: ``dispatch=True`` loads
+        **kwargs: Anything else that nnsight's ``TransformersModel`` or ``from_pretrained`` takes: ``dispatch=True``
+        loads
             the weights at once, ``dtype``, ``device_map``, ``attn_implementation``, ``revision``, ...
 
     Raises:
@@ -63,6 +65,8 @@ class StandardizedTransformer(Standard, TransformersModel):
         "head_dim": "head_dim",
     }
     _batcher_class = ImageBatcher
+    processor: Any
+    tokenizer: Any
 
     def __init__(
         self,
@@ -137,17 +141,20 @@ class StandardizedTransformer(Standard, TransformersModel):
 
     def _load_meta(self, repo_id: str, *args: Any, **kwargs: Any) -> torch.nn.Module:
         if self._has_preprocessor():
-            return super()._load_meta(repo_id, *args, **kwargs)
+            module: torch.nn.Module = super()._load_meta(repo_id, *args, **kwargs)
+            return module
         return self._bare(self._auto().from_config(self._source_config))
 
     def _load(self, repo_id: str, *args: Any, **kwargs: Any) -> torch.nn.Module:
         if self._has_preprocessor():
-            return super()._load(repo_id, *args, **kwargs)
+            module: torch.nn.Module = super()._load(repo_id, *args, **kwargs)
+            return module
         return self._bare(super(TransformersModel, self)._load(repo_id, *args, **kwargs))
 
     def _wrap(self, module: torch.nn.Module, *args: Any, **kwargs: Any) -> torch.nn.Module:
         if self._has_preprocessor():
-            return super()._wrap(module, *args, **kwargs)
+            wrapped: torch.nn.Module = super()._wrap(module, *args, **kwargs)
+            return wrapped
         return self._bare(module)
 
     def _bare(self, module: torch.nn.Module) -> torch.nn.Module:
@@ -283,8 +290,9 @@ class StandardizedTransformer(Standard, TransformersModel):
             layer: One text block's values only.
 
         Returns:
-            ``{value: None}`` where it reads, ``{value: reason}`` where it does not, ``{value: {block: reason}}`` where only
-            some blocks do not. Names are standard paths: ``logits``, ``layers.mlp_output``, ``vision.image_features``,
+            ``{value: None}`` where it reads, ``{value: reason}`` where it does not, ``{value: {block: reason}}`` where
+            only some blocks do not. Names are standard paths: ``logits``, ``layers.mlp_output``,
+            ``vision.image_features``,
             ``vision.layers.attention_queries``. A tower that no picture reaches has no rows.
         """
         if layer is not None:

@@ -5,6 +5,7 @@ import torch
 from truth import first, hooked, input_of, output_of
 from walk import available, path
 
+
 def blocks(checkpoint):
     return [f"{checkpoint.row.blocks}.{number}" for number in range(checkpoint.model.num_layers)]
 

@@ -1,4 +1,4 @@
-"""A value written back unchanged changes nothing, another one changes what depends on it, and a write lands or raises."""
+"""A value written back unchanged changes nothing, another changes what depends on it, and a write lands or raises."""
 
 import pytest
 import torch
@@ -144,7 +144,9 @@ def test_zeroing_a_head_is_subtracting_its_own_contribution(checkpoint):
 @pytest.mark.parametrize("value", ["layer_output", "layer_input"])
 def test_a_write_of_another_shape_says_what_is_there(llava, value):
     with (
-        pytest.raises(WriteError, match=r"layers\[1\].layer_\w+ is Residual\[batch, seq, hidden\] = \(2, 24, 32\) here"),
+        pytest.raises(
+            WriteError, match=r"layers\[1\].layer_\w+ is Residual\[batch, seq, hidden\] = \(2, 24, 32\) here"
+        ),
         llava.model.trace(**llava.inputs),
     ):
         setattr(llava.model.layers[1], value, torch.zeros(2, 24, 31))

@@ -66,8 +66,8 @@ def recurrent_only(host: Mixer) -> str:
 class Attention(Mixer):
     """Softmax attention of a text block.
 
-    Read in the order of the forward: queries, keys and values, scores, probabilities, head outputs, the gate where there
-    is one, and last what is added. A written pattern passes the point where scores and probabilities are read.
+    Read in the order of the forward: queries, keys and values, scores, probabilities, head outputs, the gate where
+    there is one, and last what is added. A written pattern passes the point where scores and probabilities are read.
     """
 
     AXES = {"heads": "num_heads", "kv_heads": "num_kv_heads", "head_dim": "head_dim"}
@@ -149,5 +149,5 @@ class GatedAttention(Attention):
 
     @value(":torch.sigmoid().output", restore=beside_each_other, description="the sigmoid gate on the head outputs")
     def attention_gate(self, held: Tensor) -> Gate:
-        """The gate: ``o_proj(attention_head_outputs * attention_gate) == attention_output``, heads laid side by side."""
+        """The gate: ``o_proj(attention_head_outputs * attention_gate) == attention_output``, heads flattened."""
         return held.view(*held.shape[:-1], self.num_heads, -1).transpose(1, 2)

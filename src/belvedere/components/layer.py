@@ -57,8 +57,9 @@ class Layer(Block):
 
         On block 0 this is where the image features stand among the token embeddings:
         ``layers[0].layer_input[vision.image_token_mask] == vision.image_features``.
-        The model's own tensor: edits in place and assignment both reach the block. It is the tensor that the block before
-        returned, so an edit in place is also seen by whoever else reads that one; an assignment is this block's alone.
+        The model's own tensor: edits in place and assignment both reach the block. It is the tensor that the block
+        before returned, so an edit in place is also seen by whoever else reads that one; an assignment is this block's
+        alone.
         """
         return held
 

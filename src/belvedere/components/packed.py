@@ -15,8 +15,8 @@ __all__ = ["QwenVision"]
 class QwenVision(Vision):
     """The Qwen ViT (Qwen2-VL to Qwen3.5): one row of patches in merge-block order, a merger as its last module.
 
-    Row order: the patches of each ``merge x merge`` block stand together, blocks in raster order, frames and pictures one
-    after the other. Every value of the patch axis is served as ``[1, patches, ...]``, a view of that row.
+    Row order: the patches of each ``merge x merge`` block stand together, blocks in raster order, frames and pictures
+    one after the other. Every value of the patch axis is served as ``[1, patches, ...]``, a view of that row.
     """
 
     AXES = {**Vision.AXES, "merged_hidden": "merged_hidden_size"}

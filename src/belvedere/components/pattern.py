@@ -1,8 +1,9 @@
 """Attention patterns without eager attention.
 
-A fused kernel never builds the pattern. It is recomputed here from the very arguments of the interface call, by the eager
-function of the module's own file, so that grouped heads, caps and sinks are whatever that file says. The softmax inside it
-is where scores become probabilities: `Softmax` stands there, records what passes, and puts a written pattern in its place.
+A fused kernel never builds the pattern. It is recomputed here from the very arguments of the interface call, by the
+eager function of the module's own file, so that grouped heads, caps and sinks are whatever that file says. The softmax
+inside it is where scores become probabilities: `Softmax` stands there, records what passes, and puts a written pattern
+in its place.
 """
 
 from __future__ import annotations
@@ -74,8 +75,8 @@ class Call:
         args, kwargs = served
         names = ("module", "query", "key", "value", "attention_mask")
         given = {**dict(zip(names, args, strict=False)), **kwargs}
-        bound = [given.pop(name, None) for name in names]
-        return cls(*bound, kwargs=given)
+        module, query, key, value, mask = (given.pop(name, None) for name in names)
+        return cls(module, query, key, value, mask, given)
 
     def run(self, softmax: Softmax) -> tuple[Tensor, Tensor]:
         """The eager function's head outputs ``[batch, seq, heads, head_dim]`` and pattern, through ``softmax``."""
@@ -190,7 +191,7 @@ class PatternValue(Value[Any]):
         self.refuse(host)
         served = Mediator.value(self.location(host))
         view = self._view(host, served)
-        written = as_written(value, view, f"{host.name}.{self.name}", self.layout)
+        written = as_written(value, view, self.path(host), self.layout)
         # A pattern written back as it is must leave the kernel's own result, which differs in the last bits.
         if not same(written, view):
             Mediator.swap(self.result(host), self.replace(host, written, served))

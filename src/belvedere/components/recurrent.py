@@ -1,7 +1,7 @@
 """A recurrent mixer: the gated delta rule, which keeps a state instead of a pattern.
 
-At each position ``t`` the state ``S`` ``[key_dim, value_dim]`` of a value head is decayed, corrected towards the new value
-and read (Yang et al., "Gated Delta Networks", 2024; transformers ``torch_recurrent_gated_delta_rule``)::
+At each position ``t`` the state ``S`` ``[key_dim, value_dim]`` of a value head is decayed, corrected towards the new
+value and read (Yang et al., "Gated Delta Networks", 2024; transformers ``torch_recurrent_gated_delta_rule``)::
 
     S = exp(decay_t) * S
     S = S + outer(k_t, beta_t * (v_t - k_t @ S))
@@ -93,7 +93,7 @@ class LinearAttention(Mixer):
     attention_probabilities = absent("attention_probabilities", softmax_only, "the pattern")
     attention_head_outputs = absent(
         "attention_head_outputs",
-        "a recurrent mixer's read-out is normed and gated per head inside its norm; read norm.input or attention_output",
+        "a recurrent mixer's read-out is normed and gated per head inside its norm; read norm.input",
         "what each head reads out",
     )
     attention_gate = absent(

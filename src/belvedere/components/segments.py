@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -25,7 +26,7 @@ PER_IMAGE = (
 
 
 def arguments(host: QwenVisionAttention) -> tuple[Standard, str]:
-    """Where queries, keys and values of all segments are together: before the calls, or in flash attention's one call."""
+    """Where all segments' queries, keys and values are together: before the calls, or in flash attention's one."""
     return host, ":attention_interface().input" if host.is_flash else ":zip().input"
 
 
@@ -49,8 +50,8 @@ def heads_side_by_side(host: Mixer, edited: Any, held: Any) -> Any:
 class QwenVisionAttention(Mixer):
     """Attention of the Qwen ViT (Qwen2-VL to Qwen3.5) and its kin.
 
-    Read in the order of the forward: queries, keys, values, patterns, head outputs, and last what is added. `segments` can
-    be read at any point once the attention has begun.
+    Read in the order of the forward: queries, keys, values, patterns, head outputs, and last what is added. `segments`
+    can be read at any point once the attention has begun.
     """
 
     OPERATIONS = ("zip()", "attention_interface()")
@@ -74,8 +75,9 @@ class QwenVisionAttention(Mixer):
         """The attending segments of this block, as slices of the patch axis, split at the attention's own bounds."""
         start, length = self._own_patches()
         ends = [end - start for end in bounds.tolist()]
-        runs = zip(ends[:-1], ends[1:], strict=True)
-        return [slice(first, last) for first, last in runs if first >= 0 and (length is None or last <= length)]
+        return [
+            slice(first, last) for first, last in pairwise(ends) if first >= 0 and (length is None or last <= length)
+        ]
 
     @value(":query_states=.output", unavailable=unseen, description="queries, rotated, of the whole row")
     def attention_queries(self, held: Tensor) -> VisionQueries:
@@ -99,8 +101,8 @@ class QwenVisionAttention(Mixer):
     def segment_probabilities(self, served: Any) -> SegmentPatterns:
         """The pattern of each attending segment, ``[heads, n, n]``, split at the attention's own bounds.
 
-        Per segment ``pattern @ values == head_outputs``. Recomputed under any attention implementation; an edit in place,
-        a replaced entry and an assignment of the whole list all replace the block's head outputs.
+        Per segment ``pattern @ values == head_outputs``. Recomputed under any attention implementation; an edit in
+        place, a replaced entry and an assignment of the whole list all replace the block's head outputs.
         """
         return [call.probabilities()[0] for call in self.calls(served)]
 
@@ -133,7 +135,7 @@ class QwenVisionAttention(Mixer):
         length = segments[-1].stop if segments else 0
         for axis in (2, 1, 0) if value.ndim == 4 else (1, 0):
             if axis < value.ndim and value.shape[axis] == length:
-                return list(value.split([run.stop - run.start for run in segments], dim=axis))
+                return list(torch.split(value, [run.stop - run.start for run in segments], dim=axis))
         raise ValueError(f"no axis of {tuple(value.shape)} is the row of {length} patches")
 
     def calls(self, served: Any) -> list[Call]:
@@ -144,7 +146,7 @@ class QwenVisionAttention(Mixer):
         else:
             parts = [self._own(list(tensors)) for tensors in served[0]]
         scaling = {"scaling": self._module.scaling, "is_causal": False}
-        return [Call(self._module, *tensors, mask=None, kwargs=scaling) for tensors in zip(*parts, strict=True)]
+        return [Call(self._module, q, k, v, None, scaling) for q, k, v in zip(*parts, strict=True)]
 
     def _own(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         """Those of the segments that the running invoke's pictures are in."""

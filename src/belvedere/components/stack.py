@@ -12,8 +12,8 @@ __all__ = ["Stack", "Text"]
 class Stack(Standard):
     """The root of a text stack or a tower: its subtree answers to its own entry's names.
 
-    The entry is chosen by the root's family, which `belvedere.families.compose` reads off the config before any module is
-    built. A user's ``rename=`` and ``envoys=`` come down from the root and win.
+    The entry is chosen by the root's family, which `belvedere.families.compose` reads off the config before any module
+    is built. A user's ``rename=`` and ``envoys=`` come down from the root and win.
     """
 
     SHELF: ClassVar[str]

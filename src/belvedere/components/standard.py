@@ -16,7 +16,8 @@ class Standard(Envoy):
     """An envoy whose values have standard names.
 
     Attributes:
-        OPERATIONS: Operations of this module's forward that values of *other* hosts live at. A forward is bracketed when
+        OPERATIONS: Operations of this module's forward that values of *other* hosts live at. A forward is bracketed
+        when
             the tree is built, so that its values are served even after its call has begun.
         AXES: Which attribute of this envoy answers an axis of a layout.
     """
@@ -48,7 +49,7 @@ class Standard(Envoy):
         return f"{host.name}.{own}" if host is not None and host.name else own
 
     def _own_name(self) -> str:
-        return self.path.rpartition(".")[2]
+        return str(self.path).rpartition(".")[2]
 
     @property
     def host(self) -> Standard | None:
@@ -88,7 +89,7 @@ class Standard(Envoy):
 
         return (
             f"the forward of {type(self._module).__name__} in transformers {transformers.__version__} has no operation "
-            f"`{operation}`; use a release that Belvedere was tested with, or name the operation in a family of your own"
+            f"`{operation}`; use a release that Belvedere was tested with, or name the operation in your own family"
         )
 
     def operation_location(self, operation: str) -> str:

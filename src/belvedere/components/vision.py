@@ -157,7 +157,7 @@ class Vision(Stack):
 
         Can be read at any point of the forward. Under ``generate`` the pictures belong to step 0.
         """
-        return ids == self.root.placeholder("image")
+        return ids.eq(self.root.placeholder("image"))
 
     @value(
         root_input,
@@ -169,7 +169,7 @@ class Vision(Stack):
     )
     def video_token_mask(self, ids: Tensor) -> ImageTokenMask:
         """True where the prompt's token is the video placeholder, read off the token ids."""
-        return ids == self.root.placeholder("video")
+        return ids.eq(self.root.placeholder("video"))
 
     @value("patch_embed.output", restore=from_rows, unavailable=unseen, description="one row per patch")
     def patch_embeddings(self, held: Tensor) -> Patches:
@@ -213,7 +213,7 @@ class Vision(Stack):
     )
     def image_features_per_image(self, held: Tensor) -> ImageFeaturesPerImage:
         """`image_features` split by picture, as views."""
-        return list(held.split([count for shown in self.pictures() for count in shown.tokens]))
+        return list(torch.split(held, [count for shown in self.pictures() for count in shown.tokens]))
 
     @value(scatter_input, select=features, unavailable=no_scatter, description="what is written over the placeholders")
     def image_features(self, held: Tensor) -> ImageFeatures:
@@ -283,7 +283,7 @@ class Vision(Stack):
         if size is None:
             raise Unavailable(
                 "vision.image_size",
-                "this tower takes pictures of any resolution; each one's patch grid is in the encoding's image_grid_thw",
+                "this tower takes pictures of any resolution; each one's patch grid is in the encoding, image_grid_thw",
             )
         return int(size if isinstance(size, int) else size[0])
 

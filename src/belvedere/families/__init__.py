@@ -1,6 +1,7 @@
 """Facts about model types, one file each on three shelves: text stacks, towers, wrappers.
 
-The file name is the registration: ``families/towers/pixtral.py`` is the tower of every config whose ``vision_config`` has
+The file name is the registration: ``families/towers/pixtral.py`` is the tower of every config whose ``vision_config``
+has
 ``model_type: pixtral``. Files are imported when first needed. An entry is a module or any object with
 
 ``RENAME``
@@ -8,8 +9,8 @@ The file name is the registration: ``families/towers/pixtral.py`` is the tower o
 ``ENVOYS``
     standard name -> the `belvedere.components` envoy that serves it (text and towers);
 ``STACK``, ``ROOT`` and ``ROWS``
-    the text stack's native path in a text-only model (``model``), the tower's own envoy (`Vision`), the rows of its patch
-    axis (`Rows`), where they differ from these defaults;
+    the text stack's native path in a text-only model (``model``), the tower's own envoy (`Vision`), the rows of its
+    patch axis (`Rows`), where they differ from these defaults;
 ``WRAPPER``
     a `Wrapper` (wrappers).
 """
@@ -76,9 +77,7 @@ def known(shelf: str) -> tuple[str, ...]:
     Args:
         shelf: ``"text"``, ``"towers"`` or ``"wrappers"``.
     """
-    package = import_module(f"belvedere.families.{shelf}")
-    files = {found.name for found in pkgutil.iter_modules(package.__path__)}
-    return tuple(sorted(files | set(_registered[shelf]) | set(_outside(shelf))))
+    return tuple(sorted(_files(shelf) | set(_registered[shelf]) | set(_outside(shelf))))
 
 
 def lookup(shelf: str, model_type: str) -> Any:
@@ -91,7 +90,7 @@ def lookup(shelf: str, model_type: str) -> Any:
         return _registered[shelf][model_type]
     if model_type in _outside(shelf):
         return _outside(shelf)[model_type].load()
-    if model_type not in known(shelf):
+    if model_type not in _files(shelf):
         raise UnsupportedFamily(PARTS[shelf], model_type, known(shelf))
     return import_module(f"belvedere.families.{shelf}.{model_type}")
 
@@ -117,6 +116,13 @@ def register(shelf: str, model_type: str, entry: Any) -> None:
     if missing:
         raise ValueError(f"an entry of {shelf!r} needs {', '.join(missing)}")
     _registered[shelf][model_type] = entry
+
+
+@cache
+def _files(shelf: str) -> frozenset[str]:
+    """The model types that a shelf has a file for."""
+    package = import_module(f"belvedere.families.{shelf}")
+    return frozenset(found.name for found in pkgutil.iter_modules(package.__path__))
 
 
 @cache

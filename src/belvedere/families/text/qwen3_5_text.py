@@ -1,4 +1,4 @@
-"""Qwen3.5's text stack (`Qwen3_5TextModel`): gated DeltaNet blocks, and gated attention with QK-norm in every fourth."""
+"""Qwen3.5's text stack (`Qwen3_5TextModel`): gated DeltaNet blocks, gated attention with QK-norm in every fourth."""
 
 from belvedere.components import TEXT_BLOCK, GatedAttention
 

@@ -1,0 +1,266 @@
+"""An answer does not depend on the batch it is in or on its padding, and an invoke sees only what is its own."""
+
+import pytest
+import torch
+from walk import available, path
+
+CLOSE = {"atol": 1e-4, "rtol": 1e-4}
+#: Values whose rows are padded, so that a solo run's are the last ones.
+SKIPPED = ("video_features", "input_size")
+
+
+def solo(checkpoint, row):
+    """One prompt of a row's batch, without its padding, and with its own pictures."""
+    inputs = checkpoint.inputs
+    real = inputs["attention_mask"][row].bool()
+    own = {
+        key: inputs[key][row : row + 1, real]
+        for key in ("input_ids", "attention_mask", "mm_token_type_ids")
+        if key in inputs
+    }
+    if "image_grid_thw" in inputs:
+        shown = (slice(0, 2), slice(2, 3))[row]
+        patches = (slice(0, 48), slice(48, 56))[row]
+        return {
+            **own,
+            "image_grid_thw": inputs["image_grid_thw"][shown],
+            "pixel_values": inputs["pixel_values"][patches],
+        }
+    if "pixel_values" in inputs:
+        return {**own, "pixel_values": inputs["pixel_values"][row : row + 1]}
+    return own
+
+
+def readable(model):
+    """Every value but the padded ones, in the order of the forward: all of them can be read in one trace."""
+    return [(host, found) for host, found in available(model) if found.name not in SKIPPED]
+
+
+def values_alone(model, inputs):
+    held = []
+    with model.trace(**inputs):
+        for host, found in readable(model):
+            held.append(getattr(host, found.name).save())
+    return held
+
+
+def values_together(model, first, second):
+    held, others = [], []
+    with model.trace() as tracer:
+        with tracer.invoke(**first):
+            for host, found in readable(model):
+                held.append(getattr(host, found.name).save())
+        with tracer.invoke(**second):
+            for host, found in readable(model):
+                others.append(getattr(host, found.name).save())
+    return held, others
+
+
+def without_padding(where, batched, alone):
+    """The batched value cut to the solo run's positions; padding is on the left of every position axis."""
+    if isinstance(batched, slice):
+        return batched
+    if isinstance(batched, (list, tuple)):
+        return type(batched)(without_padding(where, one, was) for one, was in zip(batched, alone, strict=True))
+    for axis, (ours, theirs) in enumerate(zip(batched.shape, alone.shape, strict=True)):
+        if ours > theirs:
+            batched = batched.narrow(axis, ours - theirs, theirs)
+    return batched
+
+
+def assert_same(where, ours, theirs):
+    if isinstance(ours, slice):
+        assert ours == theirs, where
+    elif isinstance(ours, (list, tuple)):
+        assert len(ours) == len(theirs), where
+        for one, was in zip(ours, theirs, strict=True):
+            assert_same(where, one, was)
+    elif ours.dtype.is_floating_point:
+        finite = theirs > -1e30
+        ours, theirs = ours[finite], theirs[finite]
+        assert (ours - theirs).abs().max() <= 1e-4 * max(1.0, theirs.abs().max().item()), where
+    else:
+        assert torch.equal(ours, theirs), where
+
+
+def test_every_value_of_an_invoke_is_that_of_its_own_run(checkpoint):
+    first, second = solo(checkpoint, 0), solo(checkpoint, 1)
+    together = values_together(checkpoint.model, first, second)
+    for batched, inputs in zip(together, (first, second), strict=True):
+        alone = values_alone(checkpoint.model, inputs)
+        assert len(alone) == len(batched) > 25
+        for (host, found), ours, was in zip(readable(checkpoint.model), batched, alone, strict=True):
+            where = path(host, found)
+            assert_same(where, without_padding(where, ours, was), was)
+
+
+def test_each_row_of_a_padded_batch_is_its_own_run(checkpoint):
+    model = checkpoint.model
+    with model.trace(**checkpoint.inputs):
+        stream = model.layers[-1].layer_output.save()
+        logits = model.logits.save()
+    for row in range(2):
+        own = solo(checkpoint, row)
+        with model.trace(**own):
+            alone = model.layers[-1].layer_output.save()
+            answer = model.logits.save()
+        length = alone.shape[1]
+        torch.testing.assert_close(stream[row : row + 1, -length:], alone, **CLOSE)
+        torch.testing.assert_close(logits[row : row + 1, -length:], answer, **CLOSE)
+
+
+def test_changing_the_picture_of_one_row_leaves_the_others_to_the_last_bit(wrapper):
+    model, inputs = wrapper.model, wrapper.inputs
+    pixels = inputs["pixel_values"].clone()
+    last = slice(1, 2) if wrapper.name == "llava" else slice(48, 56)
+    pixels[last] = pixels[last].flip(0).flip(-1)
+    with model.trace(**{**inputs, "pixel_values": pixels}):
+        tower = model.vision.layers[1].layer_output.save()
+        logits = model.logits.save()
+    with model.trace(**inputs):
+        before = model.vision.layers[1].layer_output.save()
+    kept = slice(0, 1) if wrapper.name == "llava" else (slice(None), slice(0, 48))
+    assert torch.equal(tower[kept], before[kept])
+    assert torch.equal(logits[0], wrapper.logits[0])
+    assert not torch.allclose(logits[1], wrapper.logits[1])
+
+
+def test_clean_and_corrupt_in_one_forward_patch_each_other(wrapper):
+    """An invoke writes another's features into its own, and answers as the other."""
+    model = wrapper.model
+    first = solo(wrapper, 0)
+    other = {**first, "pixel_values": first["pixel_values"].flip(0).flip(-1)}
+    with model.trace(**first):
+        clean = model.logits.save()
+    with model.trace() as tracer:
+        barrier = tracer.barrier(2)
+        with tracer.invoke(**first):
+            features = model.vision.image_features
+            barrier()
+        with tracer.invoke(**other):
+            barrier()
+            model.vision.image_features = features
+            patched = model.logits.save()
+    torch.testing.assert_close(patched, clean, **CLOSE)
+
+
+@pytest.mark.parametrize("value", ["layer_output", "attention_output", "attention_head_outputs"])
+def test_an_edit_in_one_invoke_leaves_the_other_alone(wrapper, value):
+    model = wrapper.model
+    host = model.vision.layers[0] if value == "layer_output" else model.vision.layers[0].self_attn
+    first, second = solo(wrapper, 0), solo(wrapper, 1)
+    with model.trace() as tracer:
+        with tracer.invoke(**first):
+            plain_first = model.logits.save()
+        with tracer.invoke(**second):
+            plain_second = model.logits.save()
+    for way in ("in place", "assigned"):
+        with model.trace() as tracer:
+            with tracer.invoke(**first):
+                if way == "in place":
+                    getattr(host, value)[:] = 0
+                else:
+                    setattr(host, value, 0)
+                edited = model.logits.save()
+            with tracer.invoke(**second):
+                untouched = model.logits.save()
+        assert torch.equal(untouched, plain_second)
+        assert not torch.allclose(edited, plain_first)
+
+
+def test_a_written_pattern_in_one_invoke_leaves_the_other_alone(wrapper):
+    model = wrapper.model
+    tower, text = model.vision.layers[0].self_attn, model.layers[1].self_attn
+    first, second = solo(wrapper, 0), solo(wrapper, 1)
+    with model.trace() as tracer:
+        with tracer.invoke(**first):
+            plain_first = model.logits.save()
+        with tracer.invoke(**second):
+            plain_second = model.logits.save()
+    with model.trace() as tracer:
+        with tracer.invoke(**second):
+            for one in tower.segment_probabilities:
+                one[:] = 0
+            text.attention_probabilities[:] = 0
+            edited = model.logits.save()
+        with tracer.invoke(**first):
+            untouched = model.logits.save()
+    length = plain_first.shape[1]
+    torch.testing.assert_close(untouched[:, -length:], plain_first, **CLOSE)
+    assert not torch.allclose(edited, plain_second)
+
+
+def test_a_text_invoke_beside_a_picture_has_no_tower_values(wrapper):
+    from belvedere import InputError
+
+    model = wrapper.model
+    text = {"input_ids": torch.tensor([[9, 10, 11, 12]])}
+    with model.trace(**text):
+        alone = model.logits.save()
+    with model.trace() as tracer:
+        with tracer.invoke(**solo(wrapper, 0)):
+            features = model.vision.image_features.save()
+        with tracer.invoke(**text):
+            mask = model.vision.image_token_mask.save()
+            logits = model.logits.save()
+    assert features.shape[0] == (solo(wrapper, 0)["input_ids"] == 5).sum()
+    assert not mask.any()
+    torch.testing.assert_close(logits[:, -4:], alone, **CLOSE)
+    with pytest.raises(InputError, match="its input shows no picture"), model.trace(**text):
+        model.vision.image_features.save()
+
+
+def test_generation_runs_the_tower_once_and_keeps_the_prompts_values(wrapper):
+    model, inputs = wrapper.model, solo(wrapper, 1)
+    with model.generate(**inputs, max_new_tokens=3, do_sample=False) as tracer:
+        mask = model.vision.image_token_mask.save()
+        features = model.vision.image_features.save()
+        ids = tracer.result.save()
+    expected = wrapper.raw.generate(**inputs, max_new_tokens=3, do_sample=False)
+    assert torch.equal(ids, expected)
+    assert features.shape[0] == mask.sum()
+    lengths = []
+    with model.generate(**inputs, max_new_tokens=3, do_sample=False) as tracer:
+        for _ in tracer.iter[:3]:
+            lengths.append(model.layers[0].layer_input.shape[1])
+    assert lengths == [inputs["input_ids"].shape[1], 1, 1]
+
+
+def test_recurrent_values_at_each_step_of_a_generation(qwen):
+    model, inputs = qwen.model, solo(qwen, 1)
+    mixer = model.layers[0].linear_attn
+    states, starts, keys = [], [], []
+    with model.generate(**inputs, max_new_tokens=3, do_sample=False) as tracer:
+        for _ in tracer.iter[:3]:
+            starts.append(mixer.state_input.clone())
+            keys.append(mixer.attention_keys.shape[2])
+            states.append(mixer.state_output.clone())
+    assert keys == [inputs["input_ids"].shape[1], 1, 1]
+    for step in (1, 2):
+        assert torch.equal(starts[step], states[step - 1])
+
+
+def test_an_edit_of_the_model_sees_the_whole_batch(llava):
+    model = llava.model
+    with model.edit() as (_, edited):
+        edited.vision.layers[0].layer_output[:] = 0
+    with edited.trace(**llava.inputs):
+        logits = edited.logits.save()
+    with model.trace(**llava.inputs):
+        model.vision.layers[0].layer_output[:] = 0
+        expected = model.logits.save()
+    with model.trace(**llava.inputs):
+        plain = model.logits.save()
+    assert torch.equal(logits, expected)
+    assert torch.equal(plain, llava.logits)
+
+
+def test_a_session_carries_a_value_from_one_trace_to_the_next(llava):
+    model = llava.model
+    with model.session():
+        with model.trace(**llava.inputs):
+            features = model.vision.image_features.clone()
+        with model.trace(**llava.inputs):
+            model.vision.image_features = features * 0
+            logits = model.logits.save()
+    assert not torch.allclose(logits, llava.logits)
