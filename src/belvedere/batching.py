@@ -16,6 +16,7 @@ from nnsight.intervention.batching import Batcher
 from nnsight.util import apply
 
 from belvedere import inputs
+from belvedere.pictures import Pictures
 
 if TYPE_CHECKING:
     from belvedere.standardized import StandardizedTransformer
@@ -30,7 +31,7 @@ class Share:
     images: tuple[int, int]
     patches: tuple[int, int]
     tokens: tuple[int, int]
-    pictures: inputs.Pictures
+    pictures: Pictures
 
 
 class ImageBatcher(Batcher):
@@ -60,7 +61,7 @@ class ImageBatcher(Batcher):
         group = getcurrent().mediator().batch_group
         return None if group is None else self.shares.get(group[0])
 
-    def pictures(self) -> list[inputs.Pictures]:
+    def pictures(self) -> list[Pictures]:
         """The pictures that the running block sees: its invoke's, or all of them."""
         share = self.share()
         return [shown.pictures for shown in self.shares.values()] if share is None else [share.pictures]

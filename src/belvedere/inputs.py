@@ -8,20 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
 import torch
 from nnsight.modeling import processing
 
 from belvedere.errors import InputError
+from belvedere.pictures import Pictures, described, open_picture
 
 if TYPE_CHECKING:
-    from PIL.Image import Image
-
     from belvedere.standardized import StandardizedTransformer
 
-__all__ = ["Pictures", "assemble", "count_pictures", "encode", "open_picture"]
+__all__ = ["assemble", "encode"]
 
 ACCEPTED = (
     "a prompt (`trace(prompt, images=[picture])`), chat messages, token ids, or an encoding (`trace(**encoding)`)"
@@ -29,28 +27,6 @@ ACCEPTED = (
 #: Per-token fields that are padded beside ``input_ids``, with what they are padded with.
 PER_TOKEN = {"attention_mask": 0, "mm_token_type_ids": 0, "token_type_ids": 0, "position_ids": 0, "labels": -100}
 MEDIA = frozenset({"images", "videos", "text"})
-
-
-@dataclass(frozen=True, kw_only=True)
-class Pictures:
-    """The pictures of one invoke: how many patches and image tokens each has.
-
-    Args:
-        patches: The rows that each picture has in the tower, frames together.
-        tokens: The placeholders that each picture has in the text sequence.
-        grids: ``(frames, rows, columns)`` of each picture's patches.
-        videos: Whether a video is among the inputs.
-    """
-
-    patches: tuple[int, ...] = ()
-    tokens: tuple[int, ...] = ()
-    grids: tuple[tuple[int, int, int], ...] = ()
-    videos: bool = False
-
-    @property
-    def count(self) -> int:
-        """How many pictures there are."""
-        return len(self.patches)
 
 
 @dataclass
@@ -106,7 +82,7 @@ def encode(model: StandardizedTransformer, data: Any, keywords: Mapping[str, Any
         return _encode_chats(model, [chat.messages for chat in chats], media, forward)
     if isinstance(data, str) or (isinstance(data, (list, tuple)) and data and all(isinstance(d, str) for d in data)):
         return _encode_text(model, [data] if isinstance(data, str) else list(data), media, forward)
-    raise InputError(f"{_described(data)} is no input of this model; pass {ACCEPTED}")
+    raise InputError(f"{described(data)} is no input of this model; pass {ACCEPTED}")
 
 
 def _as_encoding(model: StandardizedTransformer, data: Any, forward: dict[str, Any]) -> Invoke | None:
@@ -250,81 +226,6 @@ def _refuse_mismatch(model: StandardizedTransformer, encoding: Mapping[str, Any]
             f"the prompt has {places} image token(s) and the picture(s) have {sum(shown.tokens)}; "
             "was it truncated inside a picture?"
         )
-
-
-def count_pictures(vision: Any, encoding: Mapping[str, Any]) -> Pictures:
-    """How many patches and image tokens each picture of an encoding has, from its grid or its pixels.
-
-    Args:
-        vision: The tower's envoy.
-        encoding: Model inputs.
-    """
-    videos = encoding.get("pixel_values_videos") is not None
-    grid, pixels = encoding.get("image_grid_thw"), encoding.get("pixel_values")
-    if grid is not None:
-        grids = tuple((int(frames), int(rows), int(columns)) for frames, rows, columns in grid)
-        patches = tuple(frames * rows * columns for frames, rows, columns in grids)
-        fold = vision.spatial_merge_size**2
-        return Pictures(patches=patches, tokens=tuple(count // fold for count in patches), grids=grids, videos=videos)
-    if pixels is None or pixels.ndim != 4:
-        return Pictures(videos=videos)
-    rows, columns = (side // vision.patch_size for side in pixels.shape[-2:])
-    tokens = rows * columns + vision.root.family.rows.before * vision.root.keeps_first_rows
-    count = len(pixels)
-    return Pictures(
-        patches=(rows * columns,) * count, tokens=(tokens,) * count, grids=((1, rows, columns),) * count, videos=videos
-    )
-
-
-def open_picture(given: Any, number: int = 0) -> Image:
-    """A picture as RGB, from a PIL image, a path, a URL, an array or a tensor.
-
-    Grey, palette, CMYK and 16-bit pictures keep their look; a 16-bit one is scaled to 8 bits and not clipped.
-
-    Raises:
-        InputError: It is no picture, or its file is damaged.
-    """
-    import numpy as np
-    from PIL import Image as Pillow
-    from transformers.image_utils import load_image
-
-    try:
-        if isinstance(given, torch.Tensor):
-            given = given.detach().cpu().numpy()
-        if isinstance(given, np.ndarray):
-            given = Pillow.fromarray(_as_pixels(given, number))
-        if isinstance(given, PathLike):
-            given = fspath(given)
-        if isinstance(given, str) and not given.startswith(("http://", "https://", "data:")):
-            with Pillow.open(given) as opened:
-                opened.load()
-                given = opened.copy()
-        if isinstance(given, Pillow.Image) and given.mode[0] in "IF":
-            given = Pillow.fromarray((np.asarray(given, dtype=np.float64) / 257).clip(0, 255).astype(np.uint8))
-        picture: Image = load_image(given)
-    except (OSError, SyntaxError, TypeError) as error:
-        raise InputError(
-            f"picture {number} ({_described(given)}) cannot be read: {error}; "
-            "pass a PIL image, a path to a whole picture file, or an array"
-        ) from error
-    return picture
-
-
-def _as_pixels(array: Any, number: int) -> Any:
-    """``[rows, columns]`` or ``[rows, columns, channels]`` bytes from an array of any usual form."""
-    import numpy as np
-
-    if array.ndim == 3 and array.shape[0] in (1, 3, 4) and array.shape[-1] not in (1, 3, 4):
-        array = array.transpose(1, 2, 0)
-    if array.ndim not in (2, 3):
-        raise InputError(f"picture {number} has shape {array.shape}; pass [rows, columns, 3]")
-    if np.issubdtype(array.dtype, np.floating):
-        array = (array * 255 if array.max(initial=0) <= 1 else array).round()
-    return array.squeeze(-1).astype(np.uint8) if array.shape[-1] == 1 and array.ndim == 3 else array.astype(np.uint8)
-
-
-def _described(given: Any) -> str:
-    return repr(given) if isinstance(given, (str, int, float)) else f"a {type(given).__name__}"
 
 
 def _collate(model: StandardizedTransformer, encodings: list[dict[str, Any]]) -> dict[str, Any]:

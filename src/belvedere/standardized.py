@@ -10,7 +10,7 @@ from nnsight.modeling.tp import TPFragments
 from nnsight.modeling.transformers import TransformersModel
 from torch import Tensor
 
-from belvedere import families, inputs, loading
+from belvedere import families, loading
 from belvedere.batching import ImageBatcher
 from belvedere.components import NoVision, Standard, Text
 from belvedere.components.gathering import block_support, stack_support
@@ -19,6 +19,7 @@ from belvedere.descriptors import KeptValue, value
 from belvedere.errors import WriteError
 from belvedere.interleaving import Interleaver
 from belvedere.layouts import AttentionMask, Logits, NextTokenProbs, Residual, TokenIds
+from belvedere.pictures import Pictures, count_pictures
 from belvedere.select import Argument, First
 
 __all__ = ["StandardizedTransformer"]
@@ -207,9 +208,9 @@ class StandardizedTransformer(Standard, TransformersModel):
         """Whether CLS and registers become image tokens too (``vision_feature_select_strategy="full"``)."""
         return getattr(self._source_config, "vision_feature_select_strategy", "default") == "full"
 
-    def pictures(self, encoding: Mapping[str, Any]) -> inputs.Pictures:
+    def pictures(self, encoding: Mapping[str, Any]) -> Pictures:
         """How many patches and image tokens each picture of an encoding has."""
-        return inputs.count_pictures(self.vision, encoding)
+        return count_pictures(self.vision, encoding)
 
     def is_image_side(self, location: str) -> bool:
         """Whether a location's tensors are counted in pictures and patches rather than in rows of the batch."""

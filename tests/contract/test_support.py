@@ -184,3 +184,5 @@ def test_repr_shows_values_with_their_shapes(qwen):
     assert "(layer_input) -> Residual [batch, seq, hidden]" in shown
     assert "(image_features) -> ImageFeatures [image_tokens, hidden]" in shown
     assert "(segment_probabilities) -> SegmentPatterns list of [heads, segment, segment]" in shown
+    assert "(not here, see support()): attention_scores, attention_probabilities" in shown
+    assert "(router_logits)" not in shown

@@ -4,12 +4,14 @@ from belvedere.components.attention import Attention, GatedAttention
 from belvedere.components.layer import Layer
 from belvedere.components.mlp import Mlp
 from belvedere.components.packed import QwenVision
+from belvedere.components.reach import NoVision
 from belvedere.components.recurrent import LinearAttention
 from belvedere.components.scatter import ImageAndVideoScatter, ImageScatter
 from belvedere.components.segments import PER_IMAGE, QwenVisionAttention
 from belvedere.components.stack import Stack, Text
 from belvedere.components.standard import Standard
-from belvedere.components.vision import NoVision, Vision, VisionAttention, VisionLayer, VisionMlp
+from belvedere.components.vision import Vision
+from belvedere.components.vision_block import VisionAttention, VisionLayer, VisionMlp
 
 #: Which envoy serves which standard name of a text block.
 TEXT_BLOCK: dict[str, type[Standard]] = {

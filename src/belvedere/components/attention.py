@@ -90,7 +90,12 @@ class Attention(Mixer):
         """The values that the pattern mixes, with those that a cache holds before them; grouped as the keys are."""
         return held
 
-    @pattern_value(":attention_interface().input", result=result_location, replace=written_scores)
+    @pattern_value(
+        ":attention_interface().input",
+        result=result_location,
+        replace=written_scores,
+        description="what the softmax is of",
+    )
     def attention_scores(self, served: Any) -> Pattern:
         """Scaled and masked scores: ``softmax(attention_scores) == attention_probabilities``.
 
@@ -99,7 +104,9 @@ class Attention(Mixer):
         """
         return Call.of(served).scores()
 
-    @pattern_value(":attention_interface().input", result=result_location, replace=written_probabilities)
+    @pattern_value(
+        ":attention_interface().input", result=result_location, replace=written_probabilities, description="the pattern"
+    )
     def attention_probabilities(self, served: Any) -> Pattern:
         """The pattern: ``attention_probabilities @ attention_values == attention_head_outputs``.
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from belvedere.components.vision import Vision, as_patches, unseen
+from belvedere.components.reach import as_patches, unseen
+from belvedere.components.vision import Vision
 from belvedere.descriptors import as_held, value
 from belvedere.layouts import MergedPatches, Patches, Rotary
 from belvedere.select import Argument

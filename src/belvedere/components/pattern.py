@@ -160,12 +160,18 @@ class PatternValue(Value[Any]):
         result: Gives the location of the head outputs on a host.
         replace: ``replace(host, pattern, served)``: what is served there under a written pattern.
         unavailable: A reason why it cannot be had, or a function of the host that returns one or ``None``.
+        description: The few words that ``repr(model)`` prints.
     """
 
     def __init__(
-        self, at: Place, result: Callable[[Any], str], replace: Callable[[Any, Any, Any], Any], unavailable: Reason
+        self,
+        at: Place,
+        result: Callable[[Any], str],
+        replace: Callable[[Any, Any, Any], Any],
+        unavailable: Reason,
+        description: str,
     ) -> None:
-        super().__init__(at, unavailable=unavailable)
+        super().__init__(at, unavailable=unavailable, description=description)
         self.result, self.replace = result, replace
 
     def _get(self, host: Any) -> Any:
@@ -209,6 +215,7 @@ def pattern_value(
     *,
     result: Callable[[Any], str],
     replace: Callable[[Any, Any, Any], Any],
+    description: str,
     also: Callable[[Any], str | None] | None = None,
 ) -> Callable[[Callable[..., Any]], PatternValue]:
     """Declare a `PatternValue`, with the decorated function giving the pattern from what is served at ``at``.
@@ -220,7 +227,7 @@ def pattern_value(
         return (also(host) if also is not None else None) or no_eager_function(host)
 
     def adopt(read: Callable[..., Any]) -> PatternValue:
-        made = PatternValue(at, result, replace, unavailable)
+        made = PatternValue(at, result, replace, unavailable, description)
         made(read)
         return made
 

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from belvedere.components.attention import Mixer
 from belvedere.components.pattern import Call, Softmax, pattern_value
+from belvedere.components.reach import as_patches, unseen
 from belvedere.components.standard import Standard
-from belvedere.components.vision import as_patches, unseen
 from belvedere.descriptors import KeptValue, absent, as_held, value
 from belvedere.layouts import Patches, SegmentPatterns, VisionHeadOutputs, VisionKeys, VisionQueries, VisionValues
 from belvedere.select import Argument, First
@@ -97,7 +97,9 @@ class QwenVisionAttention(Mixer):
     attention_scores = absent("attention_scores", PER_IMAGE, "what the softmax is taken of")
     attention_probabilities = absent("attention_probabilities", PER_IMAGE, "the pattern")
 
-    @pattern_value(arguments, result=flat_input, replace=side_by_side, also=unseen)
+    @pattern_value(
+        arguments, result=flat_input, replace=side_by_side, description="the pattern of each segment", also=unseen
+    )
     def segment_probabilities(self, served: Any) -> SegmentPatterns:
         """The pattern of each attending segment, ``[heads, n, n]``, split at the attention's own bounds.
 

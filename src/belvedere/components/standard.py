@@ -71,6 +71,17 @@ class Standard(Envoy):
         """Each value of this envoy: ``None`` where it reads, else the reason why it does not."""
         return {name: found.reason(self) for name, found in self.values().items()}
 
+    def __repr__(self) -> str:
+        """The module tree as nnsight shows it, with this envoy's values; those that do not read are named together."""
+        shown = str(super().__repr__())
+        missing = [entry for entry in self.values().values() if entry.reason(self) is not None]
+        for entry in missing:
+            # Children come first in the text, so the last such line is this envoy's own.
+            before, line, after = shown.rpartition(f"\n  {entry}\n")
+            shown = f"{before}\n{after}" if line else shown
+        names = ", ".join(str(entry.name) for entry in missing)
+        return f"{shown[:-1]}  (not here, see support()): {names}\n)" if names else shown
+
     def idle(self) -> str | None:
         """Why this module does not run on the input of the running trace; ``None`` where it does."""
         host = self.host

@@ -1,4 +1,4 @@
-"""A vision tower: its own values, those of its blocks, and the features that it hands to the text model."""
+"""A vision tower: its own values, and the features that it hands to the text model."""
 
 from __future__ import annotations
 
@@ -7,54 +7,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from belvedere.components.attention import Mixer, result_location, written_probabilities, written_scores
 from belvedere.components.gathering import Reasons, stack_support
-from belvedere.components.layer import Block
-from belvedere.components.pattern import Call, pattern_value
+from belvedere.components.reach import as_patches, no_images, unseen
 from belvedere.components.stack import Stack
 from belvedere.components.standard import Standard
-from belvedere.descriptors import KeptValue, absent, as_held, heads_first, value
+from belvedere.descriptors import KeptValue, absent, as_held, value
 from belvedere.errors import Unavailable
-from belvedere.layouts import (
-    ImageFeatures,
-    ImageFeaturesPerImage,
-    ImageTokenMask,
-    Patches,
-    SegmentPatterns,
-    VisionHeadOutputs,
-    VisionKeys,
-    VisionPattern,
-    VisionQueries,
-    VisionValues,
-)
-from belvedere.select import Argument, First, FirstArgument
+from belvedere.layouts import ImageFeatures, ImageFeaturesPerImage, ImageTokenMask, Patches
+from belvedere.select import Argument, First
 
-__all__ = ["NoVision", "Vision", "VisionAttention", "VisionLayer", "VisionMlp", "as_patches"]
-
-
-def as_patches(held: torch.Tensor) -> Patches:
-    """A tower's stream as ``[images, patches, vision_hidden]``: a packed row gets a leading 1, as a view."""
-    return held.unsqueeze(0) if held.ndim == 2 else held
-
-
-def no_images(root: Any) -> str | None:
-    """The one place that decides why no picture reaches the tower; ``None`` where one does."""
-    family = root.family
-    if family.wrapper is None:
-        return f"{family.text} is a text model and has no tower; load a vision-language checkpoint"
-    if root.text_only:
-        return (
-            f"task={root.task!r} loads {type(root._module).__name__}, the text model of {family.wrapper} alone; "
-            "load with task='image-text-to-text'"
-        )
-    if family.facts.projector is None:
-        return f"the entry of {family.wrapper} names no projector, so nothing of the tower reaches the text; add one"
-    return None
-
-
-def unseen(host: Standard) -> str | None:
-    """`no_images` for a value on the tower or inside it."""
-    return no_images(host.root)
+__all__ = ["Vision", "root_input"]
 
 
 def no_scatter(host: Vision) -> str | None:
@@ -241,7 +203,7 @@ class Vision(Stack):
         return "its input shows no picture; pass `images=[...]`, or an encoding with pixel values"
 
     def pictures(self) -> list[Any]:
-        """The pictures of the invoke that is running: `belvedere.inputs.Pictures`."""
+        """The pictures of the invoke that is running: `belvedere.pictures.Pictures`."""
         found: list[Any] = self.interleaver.batcher.pictures()
         return found
 
@@ -299,124 +261,3 @@ class Vision(Stack):
         if size is None:
             raise Unavailable("vision.window_size", "this tower's attention has no windows; see segments")
         return int(size)
-
-
-class NoVision:
-    """What ``model.vision`` is where the loaded module has no tower: it says why, at every value."""
-
-    def __init__(self, root: Any) -> None:
-        self._root = root
-
-    def no_images(self) -> str | None:
-        """Why there is no tower."""
-        return no_images(self._root)
-
-    def support(self) -> Reasons:
-        """No rows: there is no tower to support anything."""
-        return {}
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        raise Unavailable(f"vision.{name}", str(self.no_images()))
-
-    def __repr__(self) -> str:
-        return f"NoVision({self.no_images()})"
-
-
-class VisionLayer(Block):
-    """A tower block. ``layer_input + attention_output + mlp_output == layer_output``."""
-
-    @value("input", select=FirstArgument(), restore=as_held, unavailable=unseen, description="the stream entering")
-    def layer_input(self, held: Tensor) -> Patches:
-        """The tower's stream entering this block; a view, so edits in place and assignment both reach the block.
-
-        It is the tensor that the block before returned, so an edit in place is also seen by whoever else reads that one
-        (LLaVA takes its features from there); an assignment is this block's alone.
-        """
-        return as_patches(held)
-
-    @value("output", select=First(), restore=as_held, unavailable=unseen, description="the stream leaving")
-    def layer_output(self, held: Tensor) -> Patches:
-        """The tower's stream leaving this block; a view, so edits in place and assignment both reach the next block."""
-        return as_patches(held)
-
-
-class VisionAttention(Mixer):
-    """Attention of a tower that keeps one row per picture, such as CLIP's."""
-
-    @value(
-        ":attention_interface().input",
-        select=Argument(1, "query"),
-        unavailable=unseen,
-        description="queries that attend",
-    )
-    def attention_queries(self, held: Tensor) -> VisionQueries:
-        """The queries that attend. The interface call's own argument."""
-        return held
-
-    @value(
-        ":attention_interface().input", select=Argument(2, "key"), unavailable=unseen, description="keys attended to"
-    )
-    def attention_keys(self, held: Tensor) -> VisionKeys:
-        """The keys that are attended to."""
-        return held
-
-    @value(":attention_interface().input", select=Argument(3, "value"), unavailable=unseen, description="values mixed")
-    def attention_values(self, held: Tensor) -> VisionValues:
-        """The values that the pattern mixes."""
-        return held
-
-    @pattern_value(":attention_interface().input", result=result_location, replace=written_scores, also=unseen)
-    def attention_scores(self, served: Any) -> VisionPattern:
-        """Scaled and masked scores: ``softmax(attention_scores) == attention_probabilities``; recomputed, writable."""
-        return Call.of(served).scores()
-
-    @pattern_value(":attention_interface().input", result=result_location, replace=written_probabilities, also=unseen)
-    def attention_probabilities(self, served: Any) -> VisionPattern:
-        """The pattern over a picture's rows, CLS among them; recomputed from the call's arguments, writable.
-
-        ``attention_probabilities @ attention_values == attention_head_outputs``, whatever kernel the model runs.
-        """
-        return Call.of(served).probabilities()
-
-    @pattern_value(
-        ":attention_interface().input",
-        result=result_location,
-        replace=lambda host, patterns, served: written_probabilities(host, torch.stack(list(patterns)), served),
-        also=unseen,
-    )
-    def segment_probabilities(self, served: Any) -> SegmentPatterns:
-        """The pattern of each picture, ``[heads, n, n]``: on this tower a picture is a segment."""
-        return list(Call.of(served).probabilities())
-
-    @value(
-        ":attention_interface().output",
-        select=First(),
-        restore=heads_first,
-        unavailable=unseen,
-        description="what each head reads out",
-    )
-    def attention_head_outputs(self, held: Tensor) -> VisionHeadOutputs:
-        """``attention_probabilities @ attention_values``, before the output projection."""
-        return held.transpose(1, 2)
-
-    @value("output", select=First(), restore=as_held, unavailable=unseen, description="what attention adds")
-    def attention_output(self, held: Tensor) -> Patches:
-        """What attention adds to the tower's stream."""
-        return as_patches(held)
-
-    def _own_name(self) -> str:
-        return "self_attn"
-
-
-class VisionMlp(Standard):
-    """An MLP of a tower block."""
-
-    @value("output", select=First(), restore=as_held, unavailable=unseen, description="what the MLP adds")
-    def mlp_output(self, held: Tensor) -> Patches:
-        """What the MLP adds to the tower's stream."""
-        return as_patches(held)
-
-    def _own_name(self) -> str:
-        return "mlp"

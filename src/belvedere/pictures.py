@@ -1,0 +1,115 @@
+"""The pictures of an input: opening them, and counting what they become in the tower and in the text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from belvedere.errors import InputError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+__all__ = ["Pictures", "count_pictures", "described", "open_picture"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pictures:
+    """The pictures of one invoke: how many patches and image tokens each has.
+
+    Args:
+        patches: The rows that each picture has in the tower, frames together.
+        tokens: The placeholders that each picture has in the text sequence.
+        grids: ``(frames, rows, columns)`` of each picture's patches.
+        videos: Whether a video is among the inputs.
+    """
+
+    patches: tuple[int, ...] = ()
+    tokens: tuple[int, ...] = ()
+    grids: tuple[tuple[int, int, int], ...] = ()
+    videos: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many pictures there are."""
+        return len(self.patches)
+
+
+def count_pictures(vision: Any, encoding: Mapping[str, Any]) -> Pictures:
+    """How many patches and image tokens each picture of an encoding has, from its grid or its pixels.
+
+    Args:
+        vision: The tower's envoy.
+        encoding: Model inputs.
+    """
+    videos = encoding.get("pixel_values_videos") is not None
+    grid, pixels = encoding.get("image_grid_thw"), encoding.get("pixel_values")
+    if grid is not None:
+        grids = tuple((int(frames), int(rows), int(columns)) for frames, rows, columns in grid)
+        patches = tuple(frames * rows * columns for frames, rows, columns in grids)
+        fold = vision.spatial_merge_size**2
+        return Pictures(patches=patches, tokens=tuple(count // fold for count in patches), grids=grids, videos=videos)
+    if pixels is None or pixels.ndim != 4:
+        return Pictures(videos=videos)
+    rows, columns = (side // vision.patch_size for side in pixels.shape[-2:])
+    tokens = rows * columns + vision.root.family.rows.before * vision.root.keeps_first_rows
+    count = len(pixels)
+    return Pictures(
+        patches=(rows * columns,) * count, tokens=(tokens,) * count, grids=((1, rows, columns),) * count, videos=videos
+    )
+
+
+def open_picture(given: Any, number: int = 0) -> Image:
+    """A picture as RGB, from a PIL image, a path, a URL, an array or a tensor.
+
+    Grey, palette, CMYK and 16-bit pictures keep their look; a 16-bit one is scaled to 8 bits and not clipped.
+
+    Raises:
+        InputError: It is no picture, or its file is damaged.
+    """
+    import numpy as np
+    from PIL import Image as Pillow
+    from transformers.image_utils import load_image
+
+    try:
+        if isinstance(given, torch.Tensor):
+            given = given.detach().cpu().numpy()
+        if isinstance(given, np.ndarray):
+            given = Pillow.fromarray(_as_pixels(given, number))
+        if isinstance(given, PathLike):
+            given = fspath(given)
+        if isinstance(given, str) and not given.startswith(("http://", "https://", "data:")):
+            with Pillow.open(given) as opened:
+                opened.load()
+                given = opened.copy()
+        if isinstance(given, Pillow.Image) and given.mode[0] in "IF":
+            given = Pillow.fromarray((np.asarray(given, dtype=np.float64) / 257).clip(0, 255).astype(np.uint8))
+        picture: Image = load_image(given)
+    except (OSError, SyntaxError, TypeError) as error:
+        raise InputError(
+            f"picture {number} ({described(given)}) cannot be read: {error}; "
+            "pass a PIL image, a path to a whole picture file, or an array"
+        ) from error
+    return picture
+
+
+def _as_pixels(array: Any, number: int) -> Any:
+    """``[rows, columns]`` or ``[rows, columns, channels]`` bytes from an array of any usual form."""
+    import numpy as np
+
+    if array.ndim == 3 and array.shape[0] in (1, 3, 4) and array.shape[-1] not in (1, 3, 4):
+        array = array.transpose(1, 2, 0)
+    if array.ndim not in (2, 3):
+        raise InputError(f"picture {number} has shape {array.shape}; pass [rows, columns, 3]")
+    if np.issubdtype(array.dtype, np.floating):
+        array = (array * 255 if array.max(initial=0) <= 1 else array).round()
+    return array.squeeze(-1).astype(np.uint8) if array.shape[-1] == 1 and array.ndim == 3 else array.astype(np.uint8)
+
+
+def described(given: Any) -> str:
+    """What was given, in a few words for a message."""
+    return repr(given) if isinstance(given, (str, int, float)) else f"a {type(given).__name__}"
