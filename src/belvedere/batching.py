@@ -14,6 +14,7 @@ import torch
 from greenlet import getcurrent
 from nnsight.intervention.batching import Batcher
 from nnsight.util import apply
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from belvedere import inputs
 from belvedere.pictures import Pictures
@@ -42,11 +43,14 @@ class ImageBatcher(Batcher):
     def __init__(self, envoy: Any, kwargs: dict[str, Any] | None = None) -> None:
         super().__init__(envoy, kwargs)
         self.shares: dict[int, Share] = {}
+        self.keywords: dict[str, Any] = {}
         self.totals = {"images": 0, "patches": 0, "tokens": 0}
 
     def assemble(self, fn: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The one call that runs every invoke, with the shares of each counted on the way."""
-        args, kwargs, pictures = inputs.assemble(self.envoy, self.invokes, fn)
+        # Under a scan tensors are fake, and counting pictures needs real ones.
+        with unset_fake_temporarily():
+            args, kwargs, pictures = inputs.assemble(self.envoy, self.invokes, fn)
         row = 0
         for (given, keywords), shown in zip(self.invokes, pictures, strict=True):
             counts = {"images": shown.count, "patches": sum(shown.patches), "tokens": sum(shown.tokens)}
@@ -54,7 +58,8 @@ class ImageBatcher(Batcher):
             self.shares[row] = Share(**runs, pictures=shown)
             self.totals = {axis: self.totals[axis] + length for axis, length in counts.items()}
             row += self.envoy._batch_size(*given, **keywords)
-        return args, {**kwargs, **self.extra_kwargs}
+        self.keywords = {**kwargs, **self.extra_kwargs}
+        return args, self.keywords
 
     def share(self) -> Share | None:
         """What belongs to the invoke whose block is running; ``None`` for an edit, which sees the whole batch."""

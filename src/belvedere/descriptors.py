@@ -76,7 +76,7 @@ class Value(eproperty, Generic[T]):
     Raises:
         Unavailable: On a read or a write, where the checkpoint does not have it.
         ValueError: On a read or a write outside of a trace.
-        InputError: On a read or a write of a tower's value in a trace that shows no picture.
+        InputError: On a read or a write in a trace whose input does not make it, such as a tower's without a picture.
         WriteError: On a write to a read-only value, or of a wrong shape.
     """
 
@@ -159,7 +159,7 @@ class Value(eproperty, Generic[T]):
                 f"{self.path(host)} exists while the model runs: read it inside `with model.trace(...):` "
                 "and keep it by `.save()`"
             )
-        if not isinstance(self, KeptValue) and (idle := host.idle()) is not None:
+        if not isinstance(self, KeptValue) and (idle := host.idle(str(self.name))) is not None:
             raise InputError(f"{self.path(host)} has no value in this trace: {idle}")
 
     @overload
@@ -198,7 +198,11 @@ class Value(eproperty, Generic[T]):
         return view
 
     def _view(self, host: Standard, held: Any) -> Any:
-        return self._preprocess(host, held) if self._preprocess is not None else held
+        view = self._preprocess(host, held) if self._preprocess is not None else held
+        if isinstance(view, torch.Tensor) and view is not held and view._base is not None:
+            # A view taken here is off the graph: nnsight then asks its base for the gradient.
+            view._nnsight_batch = True  # type: ignore[attr-defined]
+        return view
 
     def _written_back(self, host: Standard, view: Any, before: Any, served: Any) -> Any:
         if not changed(view, before):

@@ -68,6 +68,22 @@ def choose_task(family: Any, task: str | None) -> str:
     return task or (TEXT if family.wrapper is None else IMAGE_TEXT)
 
 
+def refuse_text_only(config: Any, task: str) -> None:
+    """Raise where transformers has no text-only model for a wrapper.
+
+    Raises:
+        ValueError: The task is text generation, and the config's type is none that transformers loads for it.
+    """
+    from transformers import AutoModelForCausalLM
+
+    custom = "AutoModelForCausalLM" in (getattr(config, "auto_map", None) or {})
+    if task == TEXT and not custom and type(config) not in AutoModelForCausalLM._model_mapping:
+        raise ValueError(
+            f"transformers loads no text-only model from a {config.model_type} checkpoint; "
+            f"load it with task={IMAGE_TEXT!r}"
+        )
+
+
 def auto_class(task: str) -> str:
     """The name of transformers' auto class for a task."""
     return "AutoModelForImageTextToText" if task == IMAGE_TEXT else "AutoModelForCausalLM"

@@ -89,6 +89,8 @@ class StandardizedTransformer(Standard, TransformersModel):
         self.text_only = self.family.wrapper is not None and self.task != loading.IMAGE_TEXT
         if isinstance(checkpoint, torch.nn.Module):
             kwargs.pop("config", None)
+        else:
+            loading.refuse_text_only(self._source_config, self.task)
         names, classes = self._mounts()
         super().__init__(
             checkpoint if isinstance(checkpoint, torch.nn.Module) else str(checkpoint),

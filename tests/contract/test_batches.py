@@ -240,6 +240,95 @@ def test_recurrent_values_at_each_step_of_a_generation(qwen):
         assert torch.equal(starts[step], states[step - 1])
 
 
+def test_a_video_is_written_over_its_own_placeholders_and_is_no_picture(qwen):
+    from belvedere import InputError
+
+    # Each frame's placeholders are a run of their own, with a timestamp between them.
+    ids = torch.tensor([[9, 3, *[6] * 6, 12, *[6] * 6, 4, 10]])
+    inputs = {
+        "input_ids": ids,
+        "pixel_values_videos": torch.randn(48, 384, generator=torch.Generator().manual_seed(0)),
+        "video_grid_thw": torch.tensor([[2, 4, 6]]),
+        "mm_token_type_ids": (ids == 6).int() * 2,
+    }
+    with qwen.model.trace(**inputs):
+        mask = qwen.model.vision.video_token_mask.save()
+        segments = qwen.model.vision.layers[0].self_attn.segment_probabilities.save()
+        features = qwen.model.vision.video_features.save()
+        entering = qwen.model.layers[0].layer_input.save()
+    assert mask.sum() == 12
+    assert torch.equal(entering[mask], features)
+    assert [tuple(one.shape) for one in segments] == [(2, 24, 24), (2, 24, 24)]
+    with pytest.raises(InputError, match="a video and no picture; read video_features"), qwen.model.trace(**inputs):
+        qwen.model.vision.image_features.save()
+    with pytest.raises(InputError, match="shows no video"), qwen.model.trace(**qwen.inputs):
+        qwen.model.vision.video_features.save()
+
+
+def test_a_state_without_a_cache_is_refused(qwen):
+    from belvedere import InputError
+
+    match = r"layers\[0\].linear_attn.state_output has no value in this trace: .*leave use_cache out"
+    with pytest.raises(InputError, match=match), qwen.model.trace(**qwen.inputs, use_cache=False):
+        qwen.model.layers[0].linear_attn.state_output.save()
+
+
+def test_gradients_at_values_are_autograds_own(wrapper):
+    model, raw, tower = wrapper.model, wrapper.raw, wrapper.row.tower
+    truth = {}
+
+    def keep(name):
+        def hook(_, args, output):
+            held = output[0] if isinstance(output, tuple) else output
+            held.retain_grad()
+            truth[name] = held
+
+        return hook
+
+    paths = {"tower": f"{tower}.0", "text": f"{wrapper.row.blocks}.1"}
+    handles = [raw.get_submodule(path).register_forward_hook(keep(name)) for name, path in paths.items()]
+    with torch.enable_grad():
+        raw(**wrapper.inputs).logits[:, -1].sum().backward()
+        with model.trace(**wrapper.inputs):
+            patches = model.vision.layers[0].layer_output
+            stream = model.layers[1].layer_output
+            loss = model.logits[:, -1].sum()
+            with loss.backward():
+                on_stream = stream.grad.save()
+                on_patches = patches.grad.save()
+    for handle in handles:
+        handle.remove()
+    raw.zero_grad()
+    torch.testing.assert_close(on_stream, truth["text"].grad)
+    expected = truth["tower"].grad
+    torch.testing.assert_close(on_patches, expected[None] if expected.ndim == 2 else expected)
+
+
+def test_a_scan_gives_shapes_without_weights():
+    import nnsight
+    from zoo import ROWS
+
+    from belvedere import StandardizedTransformer
+
+    model = StandardizedTransformer.from_config(ROWS["llava"].config())
+    with model.scan(**ROWS["llava"].inputs()):
+        shape = model.layers[1].layer_output.shape
+        nnsight.save(shape)
+    assert tuple(shape) == (2, 24, 32)
+
+
+def test_a_value_is_the_same_through_the_remote_path(wrapper):
+    """nnsight's dry run of a remote trace: serialized, and run on this machine."""
+    model = wrapper.model
+    with model.trace(**wrapper.inputs, remote="local"):
+        features = model.vision.image_features.save()
+        logits = model.logits.save()
+    with model.trace(**wrapper.inputs):
+        here = model.vision.image_features.save()
+    assert torch.equal(features, here)
+    assert torch.equal(logits, wrapper.logits)
+
+
 def test_an_edit_of_the_model_sees_the_whole_batch(llava):
     model = llava.model
     with model.edit() as (_, edited):

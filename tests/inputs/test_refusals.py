@@ -237,6 +237,20 @@ def test_a_config_file_of_a_type_that_transformers_does_not_know(tmp_path):
         StandardizedTransformer(str(tmp_path))
 
 
+def test_a_wrapper_that_transformers_cannot_load_for_text():
+    with pytest.raises(ValueError, match="no text-only model from a llava checkpoint; load it with task='image-text"):
+        StandardizedTransformer(belvedere.checkpoint("shapes-llava"), task="text-generation")
+
+
+def test_a_wrapper_loaded_for_text_runs_as_a_text_model():
+    model = StandardizedTransformer(belvedere.checkpoint("shapes-qwen3_5"), task="text-generation", dispatch=True)
+    scene = shapes.sample(1, checkpoint="shapes-qwen3_5")
+    with model.trace(scene.question):
+        stream = model.layers[1].layer_output.save()
+    assert stream.shape[-1] == model.hidden_size
+    refused(model, "a picture cannot be shown to this model: task='text-generation' loads", "x", images=scene.images)
+
+
 def test_a_name_that_is_no_shipped_checkpoint():
     with pytest.raises(ValueError, match="shapes-llava"):
         belvedere.checkpoint("shapes-gemma")

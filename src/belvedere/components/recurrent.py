@@ -116,6 +116,14 @@ class LinearAttention(Mixer):
         """What the mixer adds to the stream: ``layer_input + attention_output + mlp_output == layer_output``."""
         return held
 
+    def idle(self, name: str) -> str | None:
+        """Why the running trace has no state: it keeps no cache to hold one."""
+        given = self.interleaver.batcher.keywords.get("use_cache")
+        kept = given if given is not None else getattr(self.layer.stack.config, "use_cache", True)
+        if name in ("state_input", "state_output") and not kept:
+            return "the forward keeps its state in the cache, and use_cache=False keeps none; leave use_cache out"
+        return super().idle(name)
+
     @property
     def num_key_heads(self) -> int:
         """How many query and key heads there are."""

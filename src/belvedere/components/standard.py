@@ -82,10 +82,10 @@ class Standard(Envoy):
         names = ", ".join(str(entry.name) for entry in missing)
         return f"{shown[:-1]}  (not here, see support()): {names}\n)" if names else shown
 
-    def idle(self) -> str | None:
-        """Why this module does not run on the input of the running trace; ``None`` where it does."""
+    def idle(self, name: str) -> str | None:
+        """Why the input of the running trace does not make a value of this envoy; ``None`` where it does."""
         host = self.host
-        return None if host is None else host.idle()
+        return None if host is None else host.idle(name)
 
     @classmethod
     def operations(cls) -> tuple[str, ...]:

@@ -196,10 +196,16 @@ class Vision(Stack):
         """What the wrapper writes over the video placeholders' embeddings, flat."""
         return held
 
-    def idle(self) -> str | None:
-        """Why the tower does not run on the input of the running trace."""
-        if any(shown.count or shown.videos for shown in self.pictures()):
+    def idle(self, name: str) -> str | None:
+        """Why the input of the running trace does not make a value of the tower: it shows no picture, or no video."""
+        images = any(shown.count for shown in self.pictures())
+        videos = any(shown.videos for shown in self.pictures())
+        if name == "video_features":
+            return None if videos else "its input shows no video; pass `videos=[...]`, or read image_features"
+        if images or (videos and name not in ("image_features", "image_features_per_image")):
             return None
+        if videos:
+            return "its input shows a video and no picture; read video_features"
         return "its input shows no picture; pass `images=[...]`, or an encoding with pixel values"
 
     def pictures(self) -> list[Any]:
