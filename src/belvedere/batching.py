@@ -53,7 +53,7 @@ class ImageBatcher(Batcher):
             args, kwargs, pictures = inputs.assemble(self.envoy, self.invokes, fn)
         row = 0
         for (given, keywords), shown in zip(self.invokes, pictures, strict=True):
-            counts = {"images": shown.count, "patches": sum(shown.patches), "tokens": sum(shown.tokens)}
+            counts = {"images": shown.count, "patches": sum(shown.patches), "tokens": shown.placeholders}
             runs = {axis: (self.totals[axis], length) for axis, length in counts.items()}
             self.shares[row] = Share(**runs, pictures=shown)
             self.totals = {axis: self.totals[axis] + length for axis, length in counts.items()}
@@ -99,6 +99,10 @@ class ImageBatcher(Batcher):
         if run is None:
             return edited
         axis, start, length = run
+        if _is_square_mask(full):
+            whole = full.clone()
+            whole[:, :, start : start + length, start : start + length] = edited
+            return whole
         after = full.shape[axis] - start - length
         return torch.cat([full.narrow(axis, 0, start), edited, full.narrow(axis, start + length, after)], dim=axis)
 
@@ -106,7 +110,10 @@ class ImageBatcher(Batcher):
         run = self._run(tensor, group)
         if run is None:
             return super()._narrow_tensor(tensor, group) if self._is_scatter() else tensor
-        view = tensor.narrow(*run)
+        axis, start, length = run
+        view = tensor.narrow(axis, start, length)
+        if _is_square_mask(tensor):
+            view = view.narrow(3, start, length)
         # nnsight sends a gradient that is asked for on a cut back to the whole tensor, which is the one in the graph.
         view._nnsight_batch = True  # type: ignore[attr-defined]
         return view
@@ -128,6 +135,11 @@ class ImageBatcher(Batcher):
 
     def _is_scatter(self) -> bool:
         return ".source." in self.envoy.interleaver.location
+
+
+def _is_square_mask(tensor: torch.Tensor) -> bool:
+    """Whether this is a packed row's attention mask, ``[1, 1, patches, patches]``."""
+    return tensor.ndim == 4 and tensor.shape[:2] == (1, 1) and tensor.shape[2] == tensor.shape[3]
 
 
 def _candidates(tensor: torch.Tensor) -> list[tuple[int, tuple[str, ...]]]:

@@ -220,7 +220,7 @@ def _refuse_mismatch(model: StandardizedTransformer, encoding: Mapping[str, Any]
     token, shown = model.placeholder("image"), model.pictures(encoding)
     if token is None or not shown.count or not shown.tokens:
         return
-    places = int((torch.as_tensor(encoding["input_ids"]) == token).sum())
+    places = shown.placeholders
     if places != sum(shown.tokens):
         raise InputError(
             f"the prompt has {places} image token(s) and the picture(s) have {sum(shown.tokens)}; "

@@ -25,12 +25,14 @@ class Pictures:
         patches: The rows that each picture has in the tower, frames together.
         tokens: The placeholders that each picture has in the text sequence.
         grids: ``(frames, rows, columns)`` of each picture's patches.
+        placeholders: The image tokens of the prompt, all pictures together.
         videos: Whether a video is among the inputs.
     """
 
     patches: tuple[int, ...] = ()
     tokens: tuple[int, ...] = ()
     grids: tuple[tuple[int, int, int], ...] = ()
+    placeholders: int = 0
     videos: bool = False
 
     @property
@@ -40,27 +42,52 @@ class Pictures:
 
 
 def count_pictures(vision: Any, encoding: Mapping[str, Any]) -> Pictures:
-    """How many patches and image tokens each picture of an encoding has, from its grid or its pixels.
+    """How many patches and image tokens each picture of an encoding has, from its grid, its size or its pixels.
 
     Args:
         vision: The tower's envoy.
         encoding: Model inputs.
     """
     videos = encoding.get("pixel_values_videos") is not None
-    grid, pixels = encoding.get("image_grid_thw"), encoding.get("pixel_values")
-    if grid is not None:
-        grids = tuple((int(frames), int(rows), int(columns)) for frames, rows, columns in grid)
-        patches = tuple(frames * rows * columns for frames, rows, columns in grids)
+    placeholders = _placeholders(vision, encoding)
+    if encoding.get("image_grid_thw") is not None:
+        grids = [(int(frames), int(rows), int(columns)) for frames, rows, columns in encoding["image_grid_thw"]]
         fold = vision.spatial_merge_size**2
-        return Pictures(patches=patches, tokens=tuple(count // fold for count in patches), grids=grids, videos=videos)
-    if pixels is None or pixels.ndim != 4:
-        return Pictures(videos=videos)
-    rows, columns = (side // vision.patch_size for side in pixels.shape[-2:])
-    tokens = rows * columns + vision.root.family.rows.before * vision.root.keeps_first_rows
-    count = len(pixels)
+        tokens = [frames * rows * columns // fold for frames, rows, columns in grids]
+    else:
+        grids = _grids(vision, encoding)
+        tokens = _tokens(vision, grids)
     return Pictures(
-        patches=(rows * columns,) * count, tokens=(tokens,) * count, grids=((1, rows, columns),) * count, videos=videos
+        patches=tuple(frames * rows * columns for frames, rows, columns in grids),
+        tokens=tuple(tokens),
+        grids=tuple(grids),
+        placeholders=placeholders,
+        videos=videos,
     )
+
+
+def _placeholders(vision: Any, encoding: Mapping[str, Any]) -> int:
+    token, ids = vision.root.placeholder("image"), encoding.get("input_ids")
+    return 0 if token is None or ids is None else int((torch.as_tensor(ids) == token).sum())
+
+
+def _grids(vision: Any, encoding: Mapping[str, Any]) -> list[tuple[int, int, int]]:
+    """The patch grid of each picture that a tower of square patches sees, a tile counting as a picture."""
+    pixels, sizes = encoding.get("pixel_values"), encoding.get("image_sizes")
+    if pixels is None or pixels.ndim < 4:
+        return []
+    if vision.root.family.rows.packed and sizes is not None:
+        return [(1, int(height) // vision.patch_size, int(width) // vision.patch_size) for height, width in sizes]
+    rows, columns = (side // vision.patch_size for side in pixels.shape[-2:])
+    return [(1, rows, columns)] * (pixels[..., 0, 0, 0].numel())
+
+
+def _tokens(vision: Any, grids: list[tuple[int, int, int]]) -> list[int]:
+    family = vision.root.family
+    if family.facts.tokens is None:
+        return []
+    config, before = vision.root.source_config, family.rows.before
+    return [family.facts.tokens(config, rows, columns, before) for _, rows, columns in grids]
 
 
 def open_picture(given: Any, number: int = 0) -> Image:

@@ -81,8 +81,8 @@ class StandardizedTransformer(Standard, TransformersModel):
         tokenizer_kwargs: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        self._source_config = loading.read_config(checkpoint, kwargs)
-        self.family = families.compose(self._source_config, **(family or {}))
+        self.source_config = loading.read_config(checkpoint, kwargs)
+        self.family = families.compose(self.source_config, **(family or {}))
         self.task = loading.choose_task(self.family, task)
         if processor is None:
             processor = loading.load_preprocessor(checkpoint, self.task, kwargs, dict(tokenizer_kwargs or {}))
@@ -90,7 +90,7 @@ class StandardizedTransformer(Standard, TransformersModel):
         if isinstance(checkpoint, torch.nn.Module):
             kwargs.pop("config", None)
         else:
-            loading.refuse_text_only(self._source_config, self.task)
+            loading.refuse_text_only(self.source_config, self.task)
         names, classes = self._mounts()
         super().__init__(
             checkpoint if isinstance(checkpoint, torch.nn.Module) else str(checkpoint),
@@ -146,7 +146,7 @@ class StandardizedTransformer(Standard, TransformersModel):
         if self._has_preprocessor():
             module: torch.nn.Module = super()._load_meta(repo_id, *args, **kwargs)
             return module
-        return self._bare(self._auto().from_config(self._source_config))
+        return self._bare(self._auto().from_config(self.source_config))
 
     def _load(self, repo_id: str, *args: Any, **kwargs: Any) -> torch.nn.Module:
         if self._has_preprocessor():
@@ -203,16 +203,11 @@ class StandardizedTransformer(Standard, TransformersModel):
         if self.family.wrapper is None:
             return None
         name = self.family.facts.image_token if modality == "image" else self.family.facts.video_token
-        return getattr(self._source_config, name, None) if name else None
-
-    @property
-    def keeps_first_rows(self) -> bool:
-        """Whether CLS and registers become image tokens too (``vision_feature_select_strategy="full"``)."""
-        return getattr(self._source_config, "vision_feature_select_strategy", "default") == "full"
+        return getattr(self.source_config, name, None) if name else None
 
     def pictures(self, encoding: Mapping[str, Any]) -> Pictures:
         """How many patches and image tokens each picture of an encoding has."""
-        return count_pictures(self.vision, encoding)
+        return Pictures() if isinstance(self.vision, NoVision) else count_pictures(self.vision, encoding)
 
     def is_image_side(self, location: str) -> bool:
         """Whether a location's tensors are counted in pictures and patches rather than in rows of the batch."""

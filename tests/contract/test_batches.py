@@ -11,24 +11,7 @@ SKIPPED = ("video_features", "input_size")
 
 def solo(checkpoint, row):
     """One prompt of a row's batch, without its padding, and with its own pictures."""
-    inputs = checkpoint.inputs
-    real = inputs["attention_mask"][row].bool()
-    own = {
-        key: inputs[key][row : row + 1, real]
-        for key in ("input_ids", "attention_mask", "mm_token_type_ids")
-        if key in inputs
-    }
-    if "image_grid_thw" in inputs:
-        shown = (slice(0, 2), slice(2, 3))[row]
-        patches = (slice(0, 48), slice(48, 56))[row]
-        return {
-            **own,
-            "image_grid_thw": inputs["image_grid_thw"][shown],
-            "pixel_values": inputs["pixel_values"][patches],
-        }
-    if "pixel_values" in inputs:
-        return {**own, "pixel_values": inputs["pixel_values"][row : row + 1]}
-    return own
+    return checkpoint.row.solo(row)
 
 
 def readable(model):
@@ -112,14 +95,17 @@ def test_each_row_of_a_padded_batch_is_its_own_run(checkpoint):
 def test_changing_the_picture_of_one_row_leaves_the_others_to_the_last_bit(wrapper):
     model, inputs = wrapper.model, wrapper.inputs
     pixels = inputs["pixel_values"].clone()
-    last = slice(1, 2) if wrapper.name == "llava" else slice(48, 56)
-    pixels[last] = pixels[last].flip(0).flip(-1)
+    own = len(solo(wrapper, 1)["pixel_values"])
+    pixels[-own:] = pixels[-own:].flip(-1) * 0.5
     with model.trace(**{**inputs, "pixel_values": pixels}):
         tower = model.vision.layers[1].layer_output.save()
         logits = model.logits.save()
     with model.trace(**inputs):
         before = model.vision.layers[1].layer_output.save()
-    kept = slice(0, 1) if wrapper.name == "llava" else (slice(None), slice(0, 48))
+    packed = tower.shape[0] == 1
+    with model.trace(**solo(wrapper, 0)):
+        first = model.vision.layers[1].layer_output.save()
+    kept = (slice(None), slice(0, first.shape[1])) if packed else slice(0, 1)
     assert torch.equal(tower[kept], before[kept])
     assert torch.equal(logits[0], wrapper.logits[0])
     assert not torch.allclose(logits[1], wrapper.logits[1])
@@ -129,7 +115,7 @@ def test_clean_and_corrupt_in_one_forward_patch_each_other(wrapper):
     """An invoke writes another's features into its own, and answers as the other."""
     model = wrapper.model
     first = solo(wrapper, 0)
-    other = {**first, "pixel_values": first["pixel_values"].flip(0).flip(-1)}
+    other = {**first, "pixel_values": first["pixel_values"].flip(-1) * 0.5}
     with model.trace(**first):
         clean = model.logits.save()
     with model.trace() as tracer:

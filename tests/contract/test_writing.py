@@ -8,15 +8,6 @@ from zoo import ROWS
 
 from belvedere import WriteError
 
-#: What nothing on the way to the logits depends on.
-UNREAD = {
-    "llava": ("vision.layers[2].", "vision.tower_output"),
-    "qwen3_5": ("state_output",),
-    "qwen3_5_text": ("state_output",),
-    "llama": (),
-}
-#: Block 1's own output, which LLaVA takes its features from: an edit in place is seen there, an assignment is not.
-SHARED = {"llava": ("vision.layers[2].layer_input",)}
 COMPUTED = ("video_features", "image_features_per_image", "rotary", "segment_probabilities")
 
 
@@ -39,7 +30,7 @@ def test_an_edit_in_place_of_a_shared_tensor_is_seen_by_its_other_reader(llava):
 
 
 def unread(checkpoint, where):
-    return any(part in where for part in UNREAD[checkpoint.name])
+    return any(part in where for part in checkpoint.row.unread)
 
 
 def test_a_value_written_back_unchanged_changes_nothing(checkpoint):
@@ -56,7 +47,7 @@ def test_another_value_changes_the_logits_the_same_way_in_place_and_assigned(che
     tried = 0
     for host, found in writable(model, checkpoint.name):
         where = path(host, found)
-        if where in SHARED.get(checkpoint.name, ()):
+        if where in checkpoint.row.shared:
             continue
         with model.trace(**inputs):
             held = getattr(host, found.name)
@@ -83,10 +74,14 @@ def test_a_write_equals_the_same_edit_by_a_raw_hook(name, request):
     def change(held):
         return held.roll(1, dims=-1) * 0.7
 
-    pairs = [(model.layers[1], "layer_output", f"{native}.1"), (model.layers[1].mlp, "mlp_output", f"{native}.1.mlp")]
+    added = (checkpoint.row.added or ("", "mlp"))[1]
+    pairs = [
+        (model.layers[1], "layer_output", f"{native}.1"),
+        (model.layers[1].mlp, "mlp_output", f"{native}.1.{added}"),
+    ]
     if checkpoint.row.tower:
         pairs.append((model.vision.layers[0], "layer_output", f"{checkpoint.row.tower}.0"))
-        pairs.append((model.vision.layers[1].mlp, "mlp_output", f"{checkpoint.row.tower}.1.mlp"))
+        pairs.append((model.vision.layers[1].mlp, "mlp_output", f"{checkpoint.row.tower}.1.{checkpoint.row.parts[1]}"))
     for host, value, where in pairs:
         with model.trace(**inputs):
             setattr(host, value, change(getattr(host, value)))
@@ -96,7 +91,7 @@ def test_a_write_equals_the_same_edit_by_a_raw_hook(name, request):
 
 def test_zeroing_the_image_tokens_from_a_block_on_blinds_the_model(wrapper):
     model = wrapper.model
-    other = {**wrapper.inputs, "pixel_values": wrapper.inputs["pixel_values"].flip(0)}
+    other = {**wrapper.inputs, "pixel_values": wrapper.inputs["pixel_values"].flip(-1)}
     seen = []
     for inputs in (wrapper.inputs, other):
         with model.trace(**inputs):
@@ -118,7 +113,7 @@ def test_written_image_features_stand_in_the_text_stream(wrapper):
     with model.trace(**wrapper.inputs):
         model.vision.image_features_per_image[0][:] = -1.0
         entering = model.layers[0].layer_input.save()
-    first = len(entering[mask]) - {"llava": 16, "qwen3_5": 8}[wrapper.name]
+    first = wrapper.row.pictures[0]
     assert (entering[mask][:first] == -1.0).all()
     assert not (entering[mask][first:] == -1.0).any()
 

@@ -3,9 +3,11 @@
 from belvedere.components.attention import Attention, GatedAttention
 from belvedere.components.layer import Layer
 from belvedere.components.mlp import Mlp
-from belvedere.components.packed import QwenVision
+from belvedere.components.packed import QwenVision, RotaryQwenVision
+from belvedere.components.pixtral import PixtralVision, PixtralVisionAttention
 from belvedere.components.reach import NoVision
 from belvedere.components.recurrent import LinearAttention
+from belvedere.components.sandwich import SandwichAttention, SandwichMlp
 from belvedere.components.scatter import ImageAndVideoScatter, ImageScatter
 from belvedere.components.segments import PER_IMAGE, QwenVisionAttention
 from belvedere.components.stack import Stack, Text
@@ -39,8 +41,13 @@ __all__ = [
     "LinearAttention",
     "Mlp",
     "NoVision",
+    "PixtralVision",
+    "PixtralVisionAttention",
     "QwenVision",
     "QwenVisionAttention",
+    "RotaryQwenVision",
+    "SandwichAttention",
+    "SandwichMlp",
     "Stack",
     "Standard",
     "Text",

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from torch import Tensor
 
 from belvedere.components.reach import as_patches, unseen
 from belvedere.components.vision import Vision
-from belvedere.descriptors import as_held, value
+from belvedere.descriptors import absent, as_held, value
 from belvedere.layouts import MergedPatches, Patches, Rotary
 from belvedere.select import Argument
 
-__all__ = ["QwenVision"]
+__all__ = ["QwenVision", "RotaryQwenVision"]
 
 
 class QwenVision(Vision):
@@ -46,3 +48,18 @@ class QwenVision(Vision):
     def merged_hidden_size(self) -> int:
         """The width of `merged_patches`: a merge block's patches side by side."""
         return self.vision_hidden_size * self.spatial_merge_size**2
+
+
+class RotaryQwenVision(QwenVision):
+    """A Qwen ViT without a position table, whose merger's MLP is a sequence (Qwen2-VL, Qwen2.5-VL)."""
+
+    position_embeddings: Any = absent(
+        "position_embeddings",
+        "this tower adds no positions to its patches, its blocks rotate by them; read rotary",
+        "what is added to the patches",
+    )
+
+    @value("merger.mlp.input", select=Argument(0), unavailable=unseen, description="what the merger's MLP receives")
+    def merged_patches(self, held: Tensor) -> MergedPatches:
+        """Each merge block's patches, normed and laid side by side: one row per image token, in the tower's order."""
+        return held

@@ -12,7 +12,7 @@ from belvedere.components.reach import as_patches, no_images, unseen
 from belvedere.components.stack import Stack
 from belvedere.components.standard import Standard
 from belvedere.descriptors import KeptValue, absent, as_held, value
-from belvedere.errors import Unavailable
+from belvedere.errors import InputError, Unavailable
 from belvedere.layouts import ImageFeatures, ImageFeaturesPerImage, ImageTokenMask, Patches
 from belvedere.select import Argument, First
 
@@ -76,7 +76,7 @@ def from_rows(host: Standard, edited: Any, held: Any) -> Any:
 
 def joined(host: Standard, edited: Any, held: Any) -> Any:
     """The way back for features read image by image."""
-    return torch.cat(list(edited))
+    return torch.cat(list(edited)).reshape(held.shape)
 
 
 def features(host: Vision) -> Argument:
@@ -175,26 +175,34 @@ class Vision(Stack):
     )
     def image_features_per_image(self, held: Tensor) -> ImageFeaturesPerImage:
         """`image_features` split by picture, as views."""
-        return list(torch.split(held, [count for shown in self.pictures() for count in shown.tokens]))
+        flat = held.flatten(0, -2)
+        return list(torch.split(flat, self.tokens_per_picture(len(flat))))
 
-    @value(scatter_input, select=features, unavailable=no_scatter, description="what is written over the placeholders")
+    @value(
+        scatter_input,
+        select=features,
+        restore=as_held,
+        unavailable=no_scatter,
+        description="what is written over the placeholders",
+    )
     def image_features(self, held: Tensor) -> ImageFeatures:
         """What the wrapper writes over the placeholders' embeddings, all pictures flat, read at that very place.
 
         ``layers[0].layer_input[vision.image_token_mask] == vision.image_features``.
         Edits in place and assignment both reach the text model.
         """
-        return held
+        return held.flatten(0, -2)
 
     @value(
         video_scatter_input,
         select=features,
+        restore=as_held,
         unavailable=no_video,
         description="what is written over the video placeholders",
     )
     def video_features(self, held: Tensor) -> ImageFeatures:
         """What the wrapper writes over the video placeholders' embeddings, flat."""
-        return held
+        return held.flatten(0, -2)
 
     def idle(self, name: str) -> str | None:
         """Why the input of the running trace does not make a value of the tower: it shows no picture, or no video."""
@@ -207,6 +215,20 @@ class Vision(Stack):
         if videos:
             return "its input shows a video and no picture; read video_features"
         return "its input shows no picture; pass `images=[...]`, or an encoding with pixel values"
+
+    def tokens_per_picture(self, count: int) -> list[int]:
+        """How many image tokens each picture of the running invoke has, ``count`` in all.
+
+        Raises:
+            InputError: The model's own splitting of these pictures is not known.
+        """
+        tokens = [number for shown in self.pictures() for number in shown.tokens]
+        if sum(tokens) != count:
+            raise InputError(
+                f"{count} image features are not {tokens} by picture: this wrapper crops or tiles its pictures; "
+                "read vision.image_features"
+            )
+        return tokens
 
     def pictures(self) -> list[Any]:
         """The pictures of the invoke that is running: `belvedere.pictures.Pictures`."""

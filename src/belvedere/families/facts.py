@@ -1,10 +1,26 @@
 """Frozen records: what a family's file says beside its tables."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from belvedere.components import ImageScatter, Standard, Vision
 
-__all__ = ["Rows", "Wrapper"]
+__all__ = ["Rows", "Wrapper", "every_patch", "folded"]
+
+#: How many image tokens a picture becomes, from the wrapper's config, its rows and columns of patches, its CLS rows.
+Tokens = Callable[[Any, int, int, int], int]
+
+
+def every_patch(config: Any, rows: int, columns: int, before: int) -> int:
+    """One token for each patch; CLS and registers too under ``vision_feature_select_strategy="full"``."""
+    full = getattr(config, "vision_feature_select_strategy", "default") == "full"
+    return rows * columns + before * full
+
+
+def folded(config: Any, rows: int, columns: int, before: int) -> int:
+    """One token for each ``spatial_merge_size x spatial_merge_size`` block of patches."""
+    return int((rows // config.spatial_merge_size) * (columns // config.spatial_merge_size))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +49,7 @@ class Wrapper:
         inner: The module whose forward writes the features in.
         scatter: The envoy that knows how it does so; ``None`` where it does not.
         image_token: The config's name for the image placeholder's id.
+        tokens: How many image tokens a picture becomes; ``None`` where that depends on more than its patches.
         video_token: The config's name for the video placeholder's id; ``None`` where the model takes no video.
     """
 
@@ -44,6 +61,7 @@ class Wrapper:
     scatter: type[ImageScatter] | None = ImageScatter
     image_token: str = "image_token_id"
     video_token: str | None = None
+    tokens: Tokens | None = every_patch
 
 
 #: What a tower's entry has when it says nothing else.

@@ -1,0 +1,54 @@
+"""Blocks whose attention and MLP pass a norm on their way to the stream: what is added is that norm's output."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from torch import Tensor
+
+from belvedere.components.attention import Attention
+from belvedere.components.mlp import Mlp
+from belvedere.components.standard import Standard
+from belvedere.descriptors import value
+from belvedere.layouts import Residual
+from belvedere.select import First
+
+__all__ = ["SandwichAttention", "SandwichMlp"]
+
+
+def after(host: Any) -> tuple[Standard, str]:
+    """Where what is added is served: the norm beside the part, in the same block."""
+    return host.host, f"{host.AFTER}.output"
+
+
+class SandwichAttention(Attention):
+    """Softmax attention whose result is normed before it is added (Gemma 3).
+
+    Attributes:
+        AFTER: The norm, by its native name in the block.
+    """
+
+    AFTER: ClassVar[str] = "post_attention_layernorm"
+
+    @value(after, select=First(), description="what attention adds to the stream, normed")
+    def attention_output(self, held: Tensor) -> Residual:
+        """What attention adds to the stream, after its norm.
+
+        ``layer_input + attention_output + mlp_output == layer_output``. Before the norm it is ``self_attn.output``.
+        """
+        return held
+
+
+class SandwichMlp(Mlp):
+    """A dense MLP whose result is normed before it is added (Gemma 3).
+
+    Attributes:
+        AFTER: The norm, by its native name in the block.
+    """
+
+    AFTER: ClassVar[str] = "post_feedforward_layernorm"
+
+    @value(after, select=First(), description="what the MLP adds to the stream, normed")
+    def mlp_output(self, held: Tensor) -> Residual:
+        """What the MLP adds to the stream, after its norm; before it, ``mlp.output``."""
+        return held

@@ -1,0 +1,5 @@
+"""Qwen2-VL's text stack (`Qwen2VLTextModel`): Llama's names, with three-dimensional rotary positions."""
+
+from belvedere.families.text.llama import ENVOYS, RENAME
+
+__all__ = ["ENVOYS", "RENAME"]
