@@ -26,12 +26,14 @@ class Pictures:
         tokens: The placeholders that each picture has in the text sequence.
         grids: ``(frames, rows, columns)`` of each picture's patches.
         videos: Whether a video is among the inputs.
+        unknown: Whether the input is encoded by someone else, so that it may show anything.
     """
 
     patches: tuple[int, ...] = ()
     tokens: tuple[int, ...] = ()
     grids: tuple[tuple[int, int, int], ...] = ()
     videos: bool = False
+    unknown: bool = False
 
     @property
     def count(self) -> int:
@@ -56,7 +58,8 @@ def count_pictures(vision: Any, encoding: Mapping[str, Any]) -> Pictures:
     if pixels is None or pixels.ndim != 4:
         return Pictures(videos=videos)
     rows, columns = (side // vision.patch_size for side in pixels.shape[-2:])
-    tokens = rows * columns + vision.root.family.rows.before * vision.root.keeps_first_rows
+    strategy = encoding.get("vision_feature_select_strategy") or vision.root.select_strategy
+    tokens = rows * columns + vision.root.family.rows.before * (strategy == "full")
     count = len(pixels)
     return Pictures(
         patches=(rows * columns,) * count, tokens=(tokens,) * count, grids=((1, rows, columns),) * count, videos=videos

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate, pairwise
 from typing import Any
 
 import torch
@@ -12,7 +13,7 @@ from belvedere.components.reach import as_patches, no_images, unseen
 from belvedere.components.stack import Stack
 from belvedere.components.standard import Standard
 from belvedere.descriptors import KeptValue, absent, as_held, value
-from belvedere.errors import Unavailable
+from belvedere.errors import InputError, Unavailable
 from belvedere.layouts import ImageFeatures, ImageFeaturesPerImage, ImageTokenMask, Patches
 from belvedere.select import Argument, First
 
@@ -175,7 +176,16 @@ class Vision(Stack):
     )
     def image_features_per_image(self, held: Tensor) -> ImageFeaturesPerImage:
         """`image_features` split by picture, as views."""
-        return list(torch.split(held, [count for shown in self.pictures() for count in shown.tokens]))
+        ends = list(accumulate(self.tokens_per_picture(len(held)), initial=0))
+        # One slice each: views that one split returns together cannot be edited in place under autograd.
+        return [held[start:stop] for start, stop in pairwise(ends)]
+
+    def tokens_per_picture(self, count: int) -> list[int]:
+        """How many image tokens each picture has, of ``count`` in all; beams show every picture several times."""
+        tokens: list[int] = [number for shown in self.pictures() for number in shown.tokens]
+        if not tokens or count % sum(tokens):
+            raise InputError(f"{count} image features are not {tokens} by picture; read vision.image_features")
+        return tokens * (count // sum(tokens))
 
     @value(scatter_input, select=features, unavailable=no_scatter, description="what is written over the placeholders")
     def image_features(self, held: Tensor) -> ImageFeatures:
@@ -198,8 +208,10 @@ class Vision(Stack):
 
     def idle(self, name: str) -> str | None:
         """Why the input of the running trace does not make a value of the tower: it shows no picture, or no video."""
-        images = any(shown.count for shown in self.pictures())
-        videos = any(shown.videos for shown in self.pictures())
+        shown = self.pictures()
+        if not shown or any(one.unknown for one in shown):
+            return None
+        images, videos = any(one.count for one in shown), any(one.videos for one in shown)
         if name == "video_features":
             return None if videos else "its input shows no video; pass `videos=[...]`, or read image_features"
         if images or (videos and name not in ("image_features", "image_features_per_image")):
@@ -209,9 +221,9 @@ class Vision(Stack):
         return "its input shows no picture; pass `images=[...]`, or an encoding with pixel values"
 
     def pictures(self) -> list[Any]:
-        """The pictures of the invoke that is running: `belvedere.pictures.Pictures`."""
-        found: list[Any] = self.interleaver.batcher.pictures()
-        return found
+        """The `belvedere.pictures.Pictures` of the running invoke; none where the tower itself is traced."""
+        known = getattr(self.interleaver.batcher, "pictures", None)
+        return [] if known is None else list(known())
 
     @property
     def num_layers(self) -> int:
