@@ -17,6 +17,8 @@ from nnsight.util import apply
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from belvedere import inputs
+from belvedere.errors import InputError, WriteError
+from belvedere.gradients import reachable
 from belvedere.pictures import Pictures
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ class ImageBatcher(Batcher):
         # Under a scan tensors are fake, and counting pictures needs real ones.
         with unset_fake_temporarily():
             args, kwargs, pictures = inputs.assemble(self.envoy, self.invokes, fn)
+            self._refuse_beams()
         row = 0
         for (given, keywords), shown in zip(self.invokes, pictures, strict=True):
             counts = {"images": shown.count, "patches": sum(shown.patches), "tokens": shown.placeholders}
@@ -61,6 +64,11 @@ class ImageBatcher(Batcher):
         self.keywords = {**kwargs, **self.extra_kwargs}
         return args, self.keywords
 
+    def _refuse_beams(self) -> None:
+        several = [name for name in ("num_beams", "num_return_sequences") if self.extra_kwargs.get(name, 1) > 1]
+        if self.batching and several:
+            raise InputError(f"{several[0]} multiplies the rows of a batch; generate from one invoke at a time")
+
     def share(self) -> Share | None:
         """What belongs to the invoke whose block is running; ``None`` for an edit, which sees the whole batch."""
         group = getcurrent().mediator().batch_group
@@ -70,11 +78,6 @@ class ImageBatcher(Batcher):
         """The pictures that the running block sees: its invoke's, or all of them."""
         share = self.share()
         return [shown.pictures for shown in self.shares.values()] if share is None else [share.pictures]
-
-    def rows(self) -> int:
-        """How many rows of the batch the running block sees."""
-        group = getcurrent().mediator().batch_group
-        return self.total if group is None or not self.batching else int(group[1])
 
     def narrow_at(self, location: str, value: Any, group: Any) -> Any:
         """`narrow` for a value that was kept when ``location`` was served."""
@@ -96,6 +99,8 @@ class ImageBatcher(Batcher):
         if run is None and (self._is_scatter() or not self._is_image_side()):
             rows: torch.Tensor = super()._widen_tensor(full, group, edited)
             return rows
+        if run is None and full.is_floating_point() and edited is not full:
+            raise WriteError("this value is shared by all invokes of the trace; write it in a trace of its own")
         if run is None:
             return edited
         axis, start, length = run
@@ -112,19 +117,29 @@ class ImageBatcher(Batcher):
             return super()._narrow_tensor(tensor, group) if self._is_scatter() else tensor
         axis, start, length = run
         view = tensor.narrow(axis, start, length)
-        if _is_square_mask(tensor):
-            view = view.narrow(3, start, length)
-        # nnsight sends a gradient that is asked for on a cut back to the whole tensor, which is the one in the graph.
-        view._nnsight_batch = True  # type: ignore[attr-defined]
-        return view
+        return reachable(view.narrow(3, start, length) if _is_square_mask(tensor) else view)
+
+    def _narrow_tensor(self, tensor: torch.Tensor, group: Any) -> torch.Tensor:
+        cut: torch.Tensor = super()._narrow_tensor(tensor, group)
+        return cut if cut is tensor else reachable(cut)
+
+    def widen(self, full: Any, group: Any, edited: Any) -> Any:
+        """The whole batch's value with an invoke's own part in its place."""
+        if full is None and self.batching and group is not None and isinstance(edited, torch.Tensor):
+            # A recurrent state that is not there yet is zero in every row.
+            full = edited.new_zeros(self.total, *edited.shape[1:])
+        return super().widen(full, group, edited)
 
     def _run(self, tensor: torch.Tensor, group: Any) -> tuple[int, int, int] | None:
         """The ``(axis, start, length)`` of a tensor that is an invoke's own; ``None`` where no axis is of images."""
+        if ".source.zip_" in self.envoy.interleaver.location:
+            # Segments of a packed row, which the attention itself deals out to the invokes.
+            return None
         share = self.shares[group[0]]
         if not tensor.is_floating_point():
             grid = tensor.ndim == 2 and tensor.shape == (self.totals["images"], 3)
             return (0, *share.images) if grid else None
-        for axis, names in _candidates(tensor):
+        for axis, names in _candidates(tensor, self.envoy.interleaver.location):
             for name in names:
                 if tensor.shape[axis] == self.totals[name]:
                     return (axis, *getattr(share, name))
@@ -142,15 +157,13 @@ def _is_square_mask(tensor: torch.Tensor) -> bool:
     return tensor.ndim == 4 and tensor.shape[:2] == (1, 1) and tensor.shape[2] == tensor.shape[3]
 
 
-def _candidates(tensor: torch.Tensor) -> list[tuple[int, tuple[str, ...]]]:
+def _candidates(tensor: torch.Tensor, location: str) -> list[tuple[int, tuple[str, ...]]]:
     """Which axes may be of images, patches or image tokens, likeliest first.
 
-    A leading 1 is a packed row: its patches are on axis 2 of queries, keys and values, and on axis 1 of a stream.
+    A leading 1 is a packed row: its patches are on axis 1 of a stream and of what an attention interface returns, and
+    on axis 2 of queries, keys and values.
     """
-    if tensor.ndim > 2 and tensor.shape[0] == 1:
-        return (
-            [(0, ("images",)), (2, ("patches",)), (1, ("patches",))]
-            if tensor.ndim == 4
-            else [(0, ("images",)), (1, ("patches",))]
-        )
-    return [(0, ("patches", "tokens", "images"))]
+    if tensor.ndim < 3 or tensor.shape[0] != 1:
+        return [(0, ("patches", "tokens", "images"))]
+    returned = ".source.attention_interface_" in location and location.endswith(".output")
+    return [(0, ("images",)), (1 if tensor.ndim == 3 or returned else 2, ("patches",))]

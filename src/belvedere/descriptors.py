@@ -30,11 +30,13 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import torch
 from greenlet import getcurrent
-from nnsight.intervention.eproperty import WriteBack, eproperty
+from nnsight.intervention.eproperty import eproperty
 from nnsight.intervention.interleaver import Mediator
 
 from belvedere import layouts
+from belvedere.edits import PendingEdit, hold, pending, shares_memory, visit, watch
 from belvedere.errors import InputError, Unavailable, WriteError
+from belvedere.gradients import is_one_of_many, reachable
 from belvedere.select import Part, Whole
 
 if TYPE_CHECKING:
@@ -48,9 +50,7 @@ __all__ = [
     "absent",
     "as_held",
     "as_written",
-    "changed",
     "heads_first",
-    "stamp",
     "value",
 ]
 
@@ -185,29 +185,36 @@ class Value(eproperty, Generic[T]):
         self.refuse(host)
         location = self.location(host)
         mediator = Mediator.current(location)
-        occurrence = mediator.wanted(location)
-        waiting = mediator.transform
-        if waiting is not None and waiting.key == (self, location, occurrence):
+        key = (self, location, mediator.wanted(location))
+        waiting = pending(mediator, key)
+        if waiting is not None:
             return waiting.view
-        served = Mediator.value(location)
+        served = visit(location)
         held = self.part(host).get(served)
+        if is_one_of_many(held):
+            # A copy in its place can be edited, and has a gradient; read it again as the model will.
+            Mediator.swap(location, self.part(host).put(served, held.clone()))
+            served = Mediator.value(location)
+            held = self.part(host).get(served)
         view = self._view(host, held)
-        if self._restore is not None and not self.read_only and not shares_memory(view, held):
-            write = partial(self._written_back, host, view, stamp(view), served)
-            mediator.transform = WriteBack(write, view, self, location, occurrence)
+        if self.read_only:
+            watch(host, view, f"{self.path(host)} cannot be written: {self.read_only}")
+        elif self._restore is not None and not shares_memory(view, held):
+            written = partial(self._written_back, host, view, served)
+            hold(host, mediator, PendingEdit(view, key, (location, served), (location, written), self.path(host)))
         return view
 
     def _view(self, host: Standard, held: Any) -> Any:
         view = self._preprocess(host, held) if self._preprocess is not None else held
-        if isinstance(view, torch.Tensor) and view is not held and view._base is not None:
-            # A view taken here is off the graph: nnsight then asks its base for the gradient.
-            view._nnsight_batch = True  # type: ignore[attr-defined]
+        views = view if isinstance(view, list) else [view]
+        for one in views:
+            if isinstance(one, torch.Tensor) and one is not held:
+                reachable(one)
         return view
 
-    def _written_back(self, host: Standard, view: Any, before: Any, served: Any) -> Any:
-        if not changed(view, before):
-            return served
-        return self.part(host).put(served, self._held(host, view, self.part(host).get(served)))
+    def _written_back(self, host: Standard, view: Any, served: Any) -> Any:
+        part = self.part(host)
+        return part.put(served, self._held(host, view, part.get(served)))
 
     def _held(self, host: Standard, value: Any, held: Any) -> Any:
         return value if self._restore is None else self._restore(host, value, held)
@@ -217,40 +224,58 @@ class Value(eproperty, Generic[T]):
         if self.read_only:
             raise WriteError(f"{self.path(host)} cannot be written: {self.read_only}")
         location = self.location(host)
-        served = Mediator.value(location)
+        served = visit(location)
         held = self.part(host).get(served)
         written = as_written(value, self._view(host, held), self.path(host), self.layout)
         Mediator.swap(location, self.part(host).put(served, self._held(host, written, held)))
 
 
 class KeptValue(Value[T]):
-    """A value made of something small that the run keeps, so that it can be read at any later point too."""
+    """A value made of something small that the run keeps, so that it can be read at any later point too.
+
+    It is served as a copy: an edit lands while the model is where the value is made, and is refused later.
+
+    Args:
+        missing: What to say where the input has nothing to make it of.
+        **given: As for `Value`.
+    """
+
+    def __init__(self, at: Place, *, missing: str = "its input has no token ids", **given: Any) -> None:
+        super().__init__(at, **{"restore": as_edited, **given})
+        self.missing = missing
 
     def keep(self, host: Standard) -> None:
         """Ask the run to keep what this value is made of; called when the tree is built."""
         host.interleaver.keep(self.location(host), str(self.name), self.part(host).get)
 
-    def now(self, host: Standard) -> Any:
-        """The value as the run has kept it; ``None`` where the run has not come to it."""
+    def now(self, host: Standard) -> tuple[Any, ...]:
+        """What the run has kept, as the running block sees it, as a 1-tuple; empty where the run is not there yet."""
         location = self.location(host)
         mediator = Mediator.current(location)
         kept = host.interleaver.kept(location, str(self.name), mediator)
-        if not kept:
-            return None
-        batcher = host.interleaver.batcher
-        held = kept[0] if batcher is None else batcher.narrow_at(location, kept[0], mediator.batch_group)
-        return None if held is None else self._view(host, held)
+        narrow = getattr(host.interleaver.batcher, "narrow_at", None)
+        return kept if not kept or narrow is None else (narrow(location, kept[0], mediator.batch_group),)
 
     def _get(self, host: Standard) -> Any:
         self.refuse(host)
         kept = self.now(host)
-        return super()._get(host) if kept is None else kept
+        if not kept:
+            return super()._get(host)
+        view = self._view(host, kept[0])
+        late = f"the model has read {self.path(host)} by now"
+        watch(host, view, f"{late}, so an edit cannot land: assign it as the first thing in the trace")
+        return view
+
+    def _view(self, host: Standard, held: Any) -> Any:
+        if not isinstance(held, torch.Tensor):
+            raise InputError(f"{self.path(host)} has no value in this trace: {self.missing}")
+        return super()._view(host, held.clone())
 
 
 def value(
     at: Place,
     *,
-    kind: type[Value[Any]] = Value,
+    kind: Callable[..., Value[Any]] = Value,
     select: Select | None = None,
     restore: Restore | None = None,
     unavailable: Reason = None,
@@ -260,14 +285,15 @@ def value(
     """Declare a `Value` on a component, with the decorated function as its view; see `Value` for the arguments."""
 
     def adopt(read: Callable[..., T]) -> Value[T]:
-        made = kind(
-            at,
-            select=select,
-            restore=restore,
-            unavailable=unavailable,
-            read_only=read_only,
-            description=description,
-        )
+        given: dict[str, Any] = {
+            "select": select,
+            "unavailable": unavailable,
+            "read_only": read_only,
+            "description": description,
+        }
+        if restore is not None:
+            given["restore"] = restore
+        made = kind(at, **given)
         return made(read)
 
     return adopt
@@ -276,6 +302,11 @@ def value(
 def heads_first(host: Any, edited: Any, held: Any) -> Any:
     """The way back for a value read with its heads before its positions."""
     return edited.transpose(1, 2)
+
+
+def as_edited(host: Any, edited: Any, held: Any) -> Any:
+    """The way back for a value that is a copy of what the place holds."""
+    return edited
 
 
 def as_held(host: Any, edited: Any, held: Any) -> Any:
@@ -312,30 +343,3 @@ def as_written(value: Any, view: Any, path: str, layout: str) -> Any:
             f"{path} is {layout}{layouts.shape(layout)} = {tuple(view.shape)} here; got {tuple(value.shape)}"
         )
     return value.to(view.device, view.dtype)
-
-
-def shares_memory(view: Any, held: Any) -> bool:
-    """Whether editing ``view`` in place edits ``held``."""
-    if isinstance(view, torch.Tensor) and isinstance(held, torch.Tensor):
-        return view.untyped_storage().data_ptr() == held.untyped_storage().data_ptr()
-    return view is held
-
-
-def stamp(view: Any) -> Any:
-    """What `changed` compares against: a tensor's version, or a copy where tensors carry none."""
-    if isinstance(view, (list, tuple)):
-        return [(id(one), stamp(one)) for one in view]
-    if view.is_inference():
-        return view.clone()
-    return view._version
-
-
-def changed(view: Any, before: Any) -> bool:
-    """Whether a value was edited in place since ``before`` was taken."""
-    if isinstance(view, (list, tuple)):
-        return len(view) != len(before) or any(
-            id(one) != was[0] or changed(one, was[1]) for one, was in zip(view, before, strict=True)
-        )
-    if isinstance(before, torch.Tensor):
-        return not torch.equal(view, before)
-    return bool(view._version != before)

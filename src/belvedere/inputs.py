@@ -47,10 +47,11 @@ def assemble(
         InputError: An invoke is none of the accepted forms, or its pictures and its text do not fit.
     """
     if getattr(fn, "__name__", None) == "pipe":
+        # A pipeline encodes its own input, so what it will show is not known here.
         args, kwargs = processing.batch_pipe(invokes)
-        return args, kwargs, [Pictures() for _ in invokes]
+        return args, kwargs, [Pictures(unknown=True) for _ in invokes]
     encoded = [encode(model, given[0] if given else None, keywords) for given, keywords in invokes]
-    pictures = [model.pictures(one.encoding) for one in encoded]
+    pictures = [model.pictures({**one.encoding, **one.forward}) for one in encoded]
     if len(encoded) > 1 and any(shown.videos for shown in pictures):
         raise InputError("several invokes in one trace can show pictures but not videos; trace each video on its own")
     forward = {key: given for one in encoded for key, given in one.forward.items()}
@@ -231,15 +232,20 @@ def _refuse_mismatch(model: StandardizedTransformer, encoding: Mapping[str, Any]
 def _collate(model: StandardizedTransformer, encodings: list[dict[str, Any]]) -> dict[str, Any]:
     """Several encodings as one: rows padded on the left, pictures one after the other."""
     left = getattr(model.tokenizer, "padding_side", "left") != "right"
+    if any("input_ids" not in encoding for encoding in encodings):
+        raise InputError("several invokes in one trace are padded as token ids; trace `inputs_embeds` on its own")
     width = max(encoding["input_ids"].shape[1] for encoding in encodings)
     padding = {"input_ids": getattr(model.tokenizer, "pad_token_id", None) or 0, **PER_TOKEN}
     batch: dict[str, Any] = {}
-    for key in dict.fromkeys(key for encoding in encodings for key in encoding):
+    # Padding without a mask would be attended to.
+    for key in dict.fromkeys([*(key for encoding in encodings for key in encoding), "attention_mask"]):
         held = [_with_default(encoding, key) for encoding in encodings]
         present = [entry for entry in held if entry is not None]
         if key in padding:
             present = [_padded(entry, width, padding[key], left) for entry in present]
-        batch[key] = torch.cat(present) if isinstance(present[0], torch.Tensor) else present[0]
+        # Three-dimensional rotary positions have their axes before the batch.
+        axis = 1 if key == "position_ids" and present[0].ndim == 3 else 0
+        batch[key] = torch.cat(present, dim=axis) if isinstance(present[0], torch.Tensor) else present[0]
     return batch
 
 
@@ -252,7 +258,7 @@ def _with_default(encoding: dict[str, Any], key: str) -> Any:
 
 
 def _padded(rows: torch.Tensor, width: int, fill: int, left: bool) -> torch.Tensor:
-    missing = width - rows.shape[1]
+    missing = width - rows.shape[-1]
     return torch.nn.functional.pad(rows, (missing, 0) if left else (0, missing), value=fill)
 
 

@@ -25,7 +25,12 @@ class Interleaver(NNsightInterleaver):
         super().__init__(**kwargs)
         self.location = ""
         self._kept: dict[tuple[str, str], list[Any]] = {}
+        self._watched: list[Any] = []
         self._selectors: dict[str, dict[str, Callable[[Any], Any]]] = {}
+
+    def watch(self, watched: Any) -> None:
+        """Check a view at the end of the run; see `belvedere.edits.watch`."""
+        self._watched.append(watched)
 
     def keep(self, location: str, name: str, select: Callable[[Any], Any]) -> None:
         """Remember ``select(value)`` of every visit to ``location`` under a name, for the length of a run."""
@@ -44,6 +49,15 @@ class Interleaver(NNsightInterleaver):
         self._kept.clear()
         super().__enter__()
         return self
+
+    def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> bool:
+        watched, self._watched = self._watched, []
+        self._kept.clear()
+        swallowed = bool(super().__exit__(exc_type, exc_value, traceback))
+        if exc_type is None:
+            for one in watched:
+                one.check()
+        return swallowed
 
     def handle(self, provider: str, value: Any) -> Any:
         """Serve a location as nnsight does, saying meanwhile which one it is."""

@@ -27,6 +27,7 @@ class Pictures:
         grids: ``(frames, rows, columns)`` of each picture's patches.
         placeholders: The image tokens of the prompt, all pictures together.
         videos: Whether a video is among the inputs.
+        unknown: Whether the input is encoded by someone else, so that it may show anything.
     """
 
     patches: tuple[int, ...] = ()
@@ -34,6 +35,7 @@ class Pictures:
     grids: tuple[tuple[int, int, int], ...] = ()
     placeholders: int = 0
     videos: bool = False
+    unknown: bool = False
 
     @property
     def count(self) -> int:
@@ -56,7 +58,7 @@ def count_pictures(vision: Any, encoding: Mapping[str, Any]) -> Pictures:
         tokens = [frames * rows * columns // fold for frames, rows, columns in grids]
     else:
         grids = _grids(vision, encoding)
-        tokens = _tokens(vision, grids)
+        tokens = _tokens(vision, encoding, grids)
     return Pictures(
         patches=tuple(frames * rows * columns for frames, rows, columns in grids),
         tokens=tuple(tokens),
@@ -82,11 +84,14 @@ def _grids(vision: Any, encoding: Mapping[str, Any]) -> list[tuple[int, int, int
     return [(1, rows, columns)] * (pixels[..., 0, 0, 0].numel())
 
 
-def _tokens(vision: Any, grids: list[tuple[int, int, int]]) -> list[int]:
-    family = vision.root.family
+def _tokens(vision: Any, encoding: Mapping[str, Any], grids: list[tuple[int, int, int]]) -> list[int]:
+    family, config = vision.root.family, vision.root.source_config
     if family.facts.tokens is None:
         return []
-    config, before = vision.root.source_config, family.rows.before
+    strategy = encoding.get("vision_feature_select_strategy") or getattr(
+        config, "vision_feature_select_strategy", "default"
+    )
+    before = family.rows.before * (strategy == "full")
     return [family.facts.tokens(config, rows, columns, before) for _, rows, columns in grids]
 
 

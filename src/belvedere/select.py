@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-__all__ = ["Argument", "First", "FirstArgument", "Part", "Whole"]
+__all__ = ["Argument", "First", "FirstArgument", "LogitsPart", "Part", "Whole"]
 
 
 class Part(Protocol):
@@ -56,6 +56,25 @@ class First:
 
     def _key(self, served: Mapping[str, Any]) -> str:
         return self.name if self.name in served else next(iter(served))
+
+
+@dataclass(frozen=True)
+class LogitsPart(First):
+    """The logits of a model's output; in a tuple that begins with a loss they are the first with three axes."""
+
+    def get(self, served: Any) -> Any:
+        """The logits, ``[batch, seq, vocab]``."""
+        return served[self._place(served)] if isinstance(served, tuple) else super().get(served)
+
+    def put(self, served: Any, value: Any) -> Any:
+        """The same output with other logits."""
+        if not isinstance(served, tuple):
+            return super().put(served, value)
+        place = self._place(served)
+        return (*served[:place], value, *served[place + 1 :])
+
+    def _place(self, served: tuple[Any, ...]) -> int:
+        return next(place for place, held in enumerate(served) if getattr(held, "ndim", 0) == 3)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ from belvedere.errors import WriteError
 from belvedere.interleaving import Interleaver
 from belvedere.layouts import AttentionMask, Logits, NextTokenProbs, Residual, TokenIds
 from belvedere.pictures import Pictures, count_pictures
-from belvedere.select import Argument, First
+from belvedere.select import Argument, LogitsPart
 
 __all__ = ["StandardizedTransformer"]
 
@@ -81,6 +82,8 @@ class StandardizedTransformer(Standard, TransformersModel):
         tokenizer_kwargs: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
+        if family is not None and not isinstance(family, Mapping):
+            raise ValueError(f"family={family!r}: pass the parts by name, such as {{'text': 'llama'}}")
         self.source_config = loading.read_config(checkpoint, kwargs)
         self.family = families.compose(self.source_config, **(family or {}))
         self.task = loading.choose_task(self.family, task)
@@ -231,7 +234,10 @@ class StandardizedTransformer(Standard, TransformersModel):
         return held
 
     @value(
-        root_input, kind=KeptValue, select=Argument(2, "attention_mask"), description="1 where a token is no padding"
+        root_input,
+        kind=partial(KeptValue, missing="it was run without an attention mask, so every token counts"),
+        select=Argument(2, "attention_mask"),
+        description="1 where a token is no padding",
     )
     def attention_mask(self, held: Tensor) -> AttentionMask:
         """1 where a token is no padding. Can be read at any point of the forward."""
@@ -253,31 +259,36 @@ class StandardizedTransformer(Standard, TransformersModel):
         """What the embedding returns for the prompt, before image features are written over the placeholders."""
         return held
 
-    @value("output", select=First("logits"), description="logits, after any softcap or scale")
+    @value("output", select=LogitsPart("logits"), description="logits, after any softcap or scale")
     def logits(self, held: Tensor) -> Logits:
         """The logits that the model returns. Under ``generate`` only those of the step's last position."""
         return held
 
     @value(
         "output",
-        select=First("logits"),
+        select=LogitsPart("logits"),
         read_only="it follows from the logits; write logits",
         description="probabilities of the token after the prompt",
     )
     def next_token_probs(self, logits: Tensor) -> NextTokenProbs:
         """The softmax of the logits at each row's last token that is no padding."""
-        mask = self._kept_mask()
-        if mask is None or mask.shape != logits.shape[:2]:
-            return logits[:, -1].softmax(-1)
-        positions = torch.arange(mask.shape[1], device=mask.device)
-        last = (mask * positions).argmax(1).to(logits.device)
+        last = self._last_positions(logits)
         return logits[torch.arange(len(logits), device=logits.device), last].softmax(-1)
 
-    def _kept_mask(self) -> Any:
-        """The attention mask of the forward that is ending, as the running block sees it."""
-        mask = type(self).attention_mask
-        assert isinstance(mask, KeptValue)
-        return mask.now(self)
+    def _last_positions(self, logits: Tensor) -> Tensor:
+        """The place among the logits' positions of each row's last token that is no padding."""
+        entry = type(self).attention_mask
+        assert isinstance(entry, KeptValue)
+        kept = entry.now(self)
+        mask = kept[0] if kept else None
+        if not isinstance(mask, Tensor) or mask.ndim != 2 or len(mask) != len(logits):
+            return torch.full((len(logits),), logits.shape[1] - 1, device=logits.device)
+        # The logits may be those of the last positions only.
+        mask = mask[:, -logits.shape[1] :].to(logits.device)
+        if mask.shape[1] < logits.shape[1]:
+            return torch.full((len(logits),), logits.shape[1] - 1, device=logits.device)
+        place = torch.arange(mask.shape[1], device=mask.device)
+        return torch.where(mask.any(1), (mask * place).argmax(1), mask.shape[1] - 1)
 
     # Methods
 
@@ -312,7 +323,9 @@ class StandardizedTransformer(Standard, TransformersModel):
         for number in range(start, stop + 1):
             self.layers[number].skip(stream)
 
-    def steer(self, layers: int | list[int], vector: torch.Tensor, factor: float = 1.0, positions: Any = None) -> None:
+    def steer(
+        self, layers: int | Iterable[int], vector: torch.Tensor, factor: float = 1.0, positions: Any = None
+    ) -> None:
         """Inside a trace: add a vector to the stream that leaves some text blocks.
 
         Args:
@@ -321,8 +334,8 @@ class StandardizedTransformer(Standard, TransformersModel):
             factor: What it is multiplied by.
             positions: Which positions: an index into the sequence, or a mask ``[batch, seq]``; all by default.
         """
-        for number in [layers] if isinstance(layers, int) else sorted(layers):
-            stream = self.layers[number].layer_output
+        for number in sorted(layers) if isinstance(layers, Iterable) else [layers]:
+            stream = self.layers[number].layer_output.clone()
             added = (factor * vector).to(stream.device, stream.dtype)
             if positions is None:
                 stream += added
@@ -330,6 +343,7 @@ class StandardizedTransformer(Standard, TransformersModel):
                 stream[positions] += added
             else:
                 stream[:, positions] += added
+            self.layers[number].layer_output = stream
 
     def project_on_vocab(self, stream: torch.Tensor) -> torch.Tensor:
         """Logits of a text stream by the model's own final norm and head; the logit lens.
@@ -340,7 +354,9 @@ class StandardizedTransformer(Standard, TransformersModel):
         Returns:
             ``[..., vocab]``. At the last block's ``layer_output`` it is ``logits``.
         """
-        projected: torch.Tensor = self.lm_head(self.norm(stream.to(self.lm_head.device)))
+        # An offloaded head is moved to its inputs by its own hooks.
+        device = stream.device if self.lm_head.device.type == "meta" else self.lm_head.device
+        projected: torch.Tensor = self.lm_head(self.norm(stream.to(device)))
         return projected
 
     def _mounts_path(self) -> str:

@@ -73,7 +73,7 @@ def test_an_entry_that_lacks_what_its_shelf_needs_is_refused(shelf, entry, match
 def test_a_wrapper_of_an_unknown_type_loads_under_a_known_one():
     module = build("llava")
     module.config.model_type = "llava_of_tomorrow"
-    with pytest.raises(UnsupportedFamily, match="pass family={'wrapper': <a known type"):
+    with pytest.raises(UnsupportedFamily, match=r"pass family=\{'wrapper': <a known type"):
         StandardizedTransformer(module)
     model = StandardizedTransformer(module, family={"wrapper": "llava"})
     assert model.support()["vision.image_features"] is None

@@ -18,7 +18,9 @@ from nnsight.intervention.interleaver import Mediator
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from belvedere.descriptors import Place, Reason, Value, as_written, changed, stamp
+from belvedere.descriptors import Place, Reason, Value, as_written
+from belvedere.edits import PendingEdit, hold, pending, visit
+from belvedere.gradients import in_graph
 
 __all__ = ["Call", "PatternValue", "Softmax", "eager_function", "no_eager_function", "pattern_value"]
 
@@ -50,6 +52,9 @@ def eager_function(module: torch.nn.Module) -> Callable[..., tuple[Tensor, Tenso
 
 def no_eager_function(host: Any) -> str | None:
     """The reason, where a module's file has no eager attention to recompute a pattern with."""
+    config = getattr(host._module, "config", None)
+    if getattr(config, "_attn_implementation", None) == "flex_attention":
+        return "flex attention's mask is no tensor to recompute a pattern with; load with attn_implementation='sdpa'"
     if eager_function(host._module) is not None:
         return None
     return (
@@ -107,49 +112,29 @@ class Call:
         queries, keys = self.query.shape[-2], self.key.shape[-2]
         allowed = self.mask
         if allowed is not None and allowed.ndim == 2:
-            allowed = allowed.bool()[:, None, None, :] & self._causal(queries, keys)
+            # Flash attention lets the last query see the last key.
+            allowed = allowed.bool()[:, None, None, :] & self._causal(queries, keys, keys - queries)
         elif allowed is None and queries > 1 and self._is_causal():
-            allowed = self._causal(queries, keys)
+            # sdpa's flag lets the first query see the first key, and a static cache's empty slots come last.
+            allowed = self._causal(queries, keys, 0)
         if allowed is None or allowed.is_floating_point():
             return allowed
-        lowest = torch.finfo(self.query.dtype).min
+        # An eager softmax runs in float32, where the least float64 is minus infinity.
+        lowest = max(torch.finfo(self.query.dtype).min, torch.finfo(torch.float32).min)
         return torch.zeros_like(allowed, dtype=self.query.dtype).masked_fill(~allowed, lowest)
 
     def _is_causal(self) -> bool:
         given = self.kwargs.get("is_causal")
         return bool(given if given is not None else getattr(self.module, "is_causal", True))
 
-    def _causal(self, queries: int, keys: int) -> Tensor:
-        row = torch.arange(queries, device=self.query.device)[:, None] + (keys - queries)
+    def _causal(self, queries: int, keys: int, offset: int) -> Tensor:
+        row = torch.arange(queries, device=self.query.device)[:, None] + offset
         column = torch.arange(keys, device=self.query.device)[None, :]
         allowed = column <= row if self._is_causal() else torch.ones_like(column <= row)
         window = self.kwargs.get("sliding_window")
         if window is not None:
             allowed = allowed & (column > row - window)
         return allowed[None, None]
-
-
-@dataclass
-class PatternEdit:
-    """A pattern that a worker holds: if it was edited, the block's head outputs are replaced, else nothing is."""
-
-    view: Any
-    key: tuple[Any, str, int | None]
-    unedited: tuple[str, Any]
-    edited: tuple[str, Callable[[], Any]]
-    occurrence: int | None
-
-    def __post_init__(self) -> None:
-        self.before = stamp(self.view)
-
-    @property
-    def location(self) -> str:
-        """Where nnsight writes: at the attention's result after an edit, else where the pattern was read."""
-        return self.edited[0] if changed(self.view, self.before) else self.unedited[0]
-
-    def fn(self) -> Any:
-        """What nnsight writes there."""
-        return self.edited[1]() if changed(self.view, self.before) else self.unedited[1]
 
 
 class PatternValue(Value[Any]):
@@ -179,23 +164,23 @@ class PatternValue(Value[Any]):
         location = self.location(host)
         mediator = Mediator.current(location)
         key = (self, location, mediator.wanted(location))
-        waiting = mediator.transform
-        if waiting is not None and waiting.key == key:
+        waiting = pending(mediator, key)
+        if waiting is not None:
             return waiting.view
-        served = Mediator.value(location)
+        served = visit(location)
         view = self._view(host, served)
-        mediator.transform = PatternEdit(
-            view=view,
-            key=key,
-            unedited=(location, served),
-            edited=(self.result(host), lambda: self.replace(host, view, served)),
-            occurrence=key[2],
-        )
+        written = (self.result(host), lambda: self.replace(host, view, served))
+        hold(host, mediator, PendingEdit(view, key, (location, served), written, self.path(host)))
         return view
+
+    def _view(self, host: Any, held: Any) -> Any:
+        view = super()._view(host, held)
+        # A softmax keeps its result for the backward pass, so what is edited in place must be a copy.
+        return view.clone() if in_graph(view) else view
 
     def _set(self, host: Any, value: Any) -> None:
         self.refuse(host)
-        served = Mediator.value(self.location(host))
+        served = visit(self.location(host))
         view = self._view(host, served)
         written = as_written(value, view, self.path(host), self.layout)
         # A pattern written back as it is must leave the kernel's own result, which differs in the last bits.
@@ -204,10 +189,10 @@ class PatternValue(Value[Any]):
 
 
 def same(written: Any, view: Any) -> bool:
-    """Whether two patterns, or two lists of them, are equal to the last bit."""
+    """Whether two patterns, or lists of them, are equal to the last bit; no where a gradient is to pass the first."""
     if isinstance(view, Tensor):
-        return torch.equal(written, view)
-    return all(torch.equal(one, was) for one, was in zip(written, view, strict=True))
+        return not in_graph(written) and torch.equal(written, view)
+    return all(same(one, was) for one, was in zip(written, view, strict=True))
 
 
 def pattern_value(

@@ -60,7 +60,7 @@ class LinearAttention(Mixer):
         if held is not None:
             return held
         like = self._module.dt_bias
-        rows = self.interleaver.batcher.rows()
+        rows = self.root.input_size[0]
         sizes = (rows, self.num_value_heads, self.key_dim, self.value_dim)
         return torch.zeros(sizes, device=like.device, dtype=torch.float32)
 
@@ -118,7 +118,7 @@ class LinearAttention(Mixer):
 
     def idle(self, name: str) -> str | None:
         """Why the running trace has no state: it keeps no cache to hold one."""
-        given = self.interleaver.batcher.keywords.get("use_cache")
+        given = getattr(self.interleaver.batcher, "keywords", {}).get("use_cache")
         kept = given if given is not None else getattr(self.layer.stack.config, "use_cache", True)
         if name in ("state_input", "state_output") and not kept:
             return "the forward keeps its state in the cache, and use_cache=False keeps none; leave use_cache out"

@@ -164,7 +164,7 @@ class QwenVisionAttention(Mixer):
 
     def _own_patches(self) -> tuple[int, int | None]:
         batcher = self.interleaver.batcher
-        share = batcher.share() if batcher.batching else None
+        share = batcher.share() if batcher.batching and hasattr(batcher, "share") else None
         return (0, None) if share is None else share.patches
 
     def _own_name(self) -> str:

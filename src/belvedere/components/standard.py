@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import Any, ClassVar
 
 from nnsight.intervention.envoy import Envoy
@@ -81,6 +82,26 @@ class Standard(Envoy):
             shown = f"{before}\n{after}" if line else shown
         names = ", ".join(str(entry.name) for entry in missing)
         return f"{shown[:-1]}  (not here, see support()): {names}\n)" if names else shown
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError as error:
+            if name.startswith("_") or "_child_map" not in self.__dict__:
+                raise
+            raise AttributeError(f"{self.name or 'the model'} has no {name!r}{self._hint(name)}") from error
+
+    def _hint(self, name: str) -> str:
+        """Where a value of this name is, or the nearest one here."""
+        elsewhere = [
+            f"{below.name}.{name}"
+            for below in self.modules()
+            if isinstance(below, Standard) and below is not self and name in below.values()
+        ]
+        if elsewhere:
+            return f"; it is a value of {elsewhere[0].rpartition('.')[0]}"
+        near = get_close_matches(name, [*self.values(), *self._child_map, *self._aliases], n=1)
+        return f"; did you mean {near[0]!r}?" if near else ""
 
     def idle(self, name: str) -> str | None:
         """Why the input of the running trace does not make a value of this envoy; ``None`` where it does."""

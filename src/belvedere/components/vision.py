@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate, pairwise
 from typing import Any
 
 import torch
@@ -176,7 +177,23 @@ class Vision(Stack):
     def image_features_per_image(self, held: Tensor) -> ImageFeaturesPerImage:
         """`image_features` split by picture, as views."""
         flat = held.flatten(0, -2)
-        return list(torch.split(flat, self.tokens_per_picture(len(flat))))
+        ends = list(accumulate(self.tokens_per_picture(len(flat)), initial=0))
+        # One slice each: views that one split returns together cannot be edited in place under autograd.
+        return [flat[start:stop] for start, stop in pairwise(ends)]
+
+    def tokens_per_picture(self, count: int) -> list[int]:
+        """How many image tokens each picture has, of ``count`` in all; beams show every picture several times.
+
+        Raises:
+            InputError: The model's own splitting of these pictures is not known.
+        """
+        tokens: list[int] = [number for shown in self.pictures() for number in shown.tokens]
+        if not tokens or count % sum(tokens):
+            raise InputError(
+                f"{count} image features are not {tokens} by picture: this wrapper crops or tiles its pictures; "
+                "read vision.image_features"
+            )
+        return tokens * (count // sum(tokens))
 
     @value(
         scatter_input,
@@ -206,8 +223,10 @@ class Vision(Stack):
 
     def idle(self, name: str) -> str | None:
         """Why the input of the running trace does not make a value of the tower: it shows no picture, or no video."""
-        images = any(shown.count for shown in self.pictures())
-        videos = any(shown.videos for shown in self.pictures())
+        shown = self.pictures()
+        if not shown or any(one.unknown for one in shown):
+            return None
+        images, videos = any(one.count for one in shown), any(one.videos for one in shown)
         if name == "video_features":
             return None if videos else "its input shows no video; pass `videos=[...]`, or read image_features"
         if images or (videos and name not in ("image_features", "image_features_per_image")):
@@ -216,24 +235,10 @@ class Vision(Stack):
             return "its input shows a video and no picture; read video_features"
         return "its input shows no picture; pass `images=[...]`, or an encoding with pixel values"
 
-    def tokens_per_picture(self, count: int) -> list[int]:
-        """How many image tokens each picture of the running invoke has, ``count`` in all.
-
-        Raises:
-            InputError: The model's own splitting of these pictures is not known.
-        """
-        tokens = [number for shown in self.pictures() for number in shown.tokens]
-        if sum(tokens) != count:
-            raise InputError(
-                f"{count} image features are not {tokens} by picture: this wrapper crops or tiles its pictures; "
-                "read vision.image_features"
-            )
-        return tokens
-
     def pictures(self) -> list[Any]:
-        """The pictures of the invoke that is running: `belvedere.pictures.Pictures`."""
-        found: list[Any] = self.interleaver.batcher.pictures()
-        return found
+        """The `belvedere.pictures.Pictures` of the running invoke; none where the tower itself is traced."""
+        known = getattr(self.interleaver.batcher, "pictures", None)
+        return [] if known is None else list(known())
 
     @property
     def num_layers(self) -> int:

@@ -104,7 +104,8 @@ class VisionAttention(Mixer):
     )
     def segment_probabilities(self, served: Any) -> SegmentPatterns:
         """The pattern of each picture, ``[heads, n, n]``: on this tower a picture is a segment."""
-        return list(Call.of(served).probabilities())
+        pattern = Call.of(served).probabilities()
+        return [pattern[number] for number in range(len(pattern))]
 
     @value(
         ":attention_interface().output",

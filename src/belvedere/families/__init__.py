@@ -144,7 +144,11 @@ def compose(config: Any, **instead: str) -> Family:
 
     Raises:
         UnsupportedFamily: A part is unknown; it is named, with what is known.
+        ValueError: ``instead`` names something that is no part.
     """
+    strange = set(instead) - set(PARTS.values())
+    if strange:
+        raise ValueError(f"no part {', '.join(sorted(strange))} of a family; parts: {', '.join(PARTS.values())}")
     vision = getattr(config, "vision_config", None)
     if vision is None and "wrapper" not in instead:
         family = Family(text=instead.get("text", config.model_type))

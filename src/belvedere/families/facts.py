@@ -8,14 +8,13 @@ from belvedere.components import ImageScatter, Standard, Vision
 
 __all__ = ["Rows", "Wrapper", "every_patch", "folded"]
 
-#: How many image tokens a picture becomes, from the wrapper's config, its rows and columns of patches, its CLS rows.
+#: How many image tokens a picture becomes, from the wrapper's config, its patch rows and columns, the CLS rows kept.
 Tokens = Callable[[Any, int, int, int], int]
 
 
 def every_patch(config: Any, rows: int, columns: int, before: int) -> int:
-    """One token for each patch; CLS and registers too under ``vision_feature_select_strategy="full"``."""
-    full = getattr(config, "vision_feature_select_strategy", "default") == "full"
-    return rows * columns + before * full
+    """One token for each patch, and for those of the rows before them that are kept."""
+    return rows * columns + before
 
 
 def folded(config: Any, rows: int, columns: int, before: int) -> int:
