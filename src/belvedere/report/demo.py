@@ -8,7 +8,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 import belvedere
-from belvedere import plot
 from belvedere.report.page import inlined, page, png
 from belvedere.report.story import Finding, Story
 
@@ -51,6 +50,8 @@ def write(story: Story, folder: Path) -> Path:
 
 
 def _pictures(story: Story) -> dict[str, bytes]:
+    from belvedere import plot
+
     case = story.case
     return {
         "clean": png(plot.picture(case.picture, title="clean", outline=case.changed)),
