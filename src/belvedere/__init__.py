@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from belvedere import components, experiments, families, layouts, shapes
+    from belvedere import components, experiments, families, geometry, layouts, plot, report, shapes
     from belvedere.errors import InputError, Unavailable, UnsupportedFamily, WriteError
     from belvedere.shapes import checkpoint
     from belvedere.standardized import StandardizedTransformer
@@ -22,7 +22,10 @@ _HOMES: dict[str, str | None] = {
     "components": None,
     "experiments": None,
     "families": None,
+    "geometry": None,
     "layouts": None,
+    "plot": None,
+    "report": None,
     "shapes": None,
 }
 
@@ -36,7 +39,10 @@ __all__ = [
     "components",
     "experiments",
     "families",
+    "geometry",
     "layouts",
+    "plot",
+    "report",
     "shapes",
 ]
 __version__ = "0.1.0"

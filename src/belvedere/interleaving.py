@@ -5,8 +5,7 @@ nnsight hands a value to a worker without saying from where, and forgets it at o
 * A batch of several invokes is split by rows, and rows mean pictures, patches or image tokens inside a tower. The
   batcher asks `Interleaver.location` which it is.
 * A prompt's token ids and an attention's segment bounds are wanted long after the place where they pass. They are
-small,
-  so the run keeps them (`Interleaver.keep`), and a value made of them can be read at any later point.
+  small, so the run keeps them (`Interleaver.keep`), and a value made of them can be read at any later point.
 """
 
 from collections.abc import Callable

@@ -47,8 +47,7 @@ def _no_config(checkpoint: Any) -> FileNotFoundError:
     where = Path(str(checkpoint))
     held = f"; it holds {', '.join(sorted(found.name for found in where.iterdir())[:8])}" if where.is_dir() else ""
     return FileNotFoundError(
-        f"no config at {str(checkpoint)!r}; pass a folder with a config.json, a Hub id that can be reached, "
-        f"or a module{held}"
+        f"no config at {str(checkpoint)!r}; pass a folder with a config.json, or a Hub id that can be reached{held}"
     )
 
 

@@ -22,11 +22,12 @@ from belvedere.interleaving import Interleaver
 from belvedere.layouts import AttentionMask, Logits, NextTokenProbs, Residual, TokenIds
 from belvedere.pictures import Pictures, count_pictures
 from belvedere.select import Argument, LogitsPart
+from belvedere.sizes import TextSizes
 
 __all__ = ["StandardizedTransformer"]
 
 
-class StandardizedTransformer(Standard, TransformersModel):
+class StandardizedTransformer(TextSizes, Standard, TransformersModel):
     """A transformers checkpoint whose parts and values have standard names.
 
     The checkpoint stays the original transformers module; nothing is re-implemented. Values are read and written inside
@@ -188,11 +189,6 @@ class StandardizedTransformer(Standard, TransformersModel):
     def name(self) -> str:
         """Empty: standard paths start here."""
         return ""
-
-    @property
-    def config(self) -> Any:
-        """The text model's config."""
-        return self._module.config.get_text_config()
 
     @property
     def scatter(self) -> Any:
@@ -363,43 +359,6 @@ class StandardizedTransformer(Standard, TransformersModel):
         if self.family.wrapper is None or self.text_only:
             return str(getattr(self.family.entry("text"), "STACK", "model"))
         return self.family.facts.text
-
-    # Sizes
-
-    @property
-    def num_layers(self) -> int:
-        """How many text blocks there are."""
-        return len(self.layers)
-
-    @property
-    def hidden_size(self) -> int:
-        """The width of the text stream."""
-        return int(self.config.hidden_size)
-
-    @property
-    def num_heads(self) -> int:
-        """How many query heads a text attention has."""
-        return int(self.config.num_attention_heads)
-
-    @property
-    def num_kv_heads(self) -> int:
-        """How many key and value heads a text attention has."""
-        return int(getattr(self.config, "num_key_value_heads", None) or self.num_heads)
-
-    @property
-    def head_dim(self) -> int:
-        """The width of one head of a text attention."""
-        return int(getattr(self.config, "head_dim", None) or self.hidden_size // self.num_heads)
-
-    @property
-    def intermediate_size(self) -> int:
-        """The inner width of a text MLP."""
-        return int(self.config.intermediate_size)
-
-    @property
-    def vocab_size(self) -> int:
-        """How many tokens the unembedding scores."""
-        return int(self.config.vocab_size)
 
 
 def _slot(processor: Any) -> str:

@@ -1,0 +1,175 @@
+"""What the documentation says of the code, read off the code while the pages are built.
+
+A page asks for a table with a line such as ``<!-- generated: values Layer -->``. Each table is a function below, so a
+name, a shape or a reason has one home, and the page follows it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from typing import Any
+
+import nnsight  # noqa: F401 - before any transformers model, which nnsight patches
+
+import belvedere
+from belvedere import components, families, layouts
+from belvedere.descriptors import KeptValue, Value
+from belvedere.standardized import StandardizedTransformer
+
+MARKER = re.compile(r"^<!-- generated: (?P<table>[a-z]+)(?P<arguments>( \w+)*) -->$", re.MULTILINE)
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Put every table that a page asks for in its place; mkdocs calls this."""
+    return MARKER.sub(lambda found: TABLES[found["table"]](*found["arguments"].split()), markdown)
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """A Markdown table; bars inside a cell are escaped."""
+    cells = [list(head), ["---"] * len(list(head)), *([cell.replace("|", "\\|") for cell in row] for row in rows)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in cells)
+
+
+def host(name: str) -> Any:
+    """The class of that name: the root or a component."""
+    return StandardizedTransformer if name == "StandardizedTransformer" else getattr(components, name)
+
+
+def is_absent(found: Value[Any]) -> bool:
+    """Whether this kind of component never has the value, on any checkpoint."""
+    return found.at == ""
+
+
+def values(name: str) -> str:
+    """The values that a host has, in the order of the forward, and those that it declares absent."""
+    found = host(name).values()
+    absent = [f"`{one.name}`" for one in found.values() if is_absent(one)]
+    note = f"\n\nAbsent here, with a [reason](availability.md): {', '.join(absent)}." if absent else ""
+    return _value_table(found.values()) + note
+
+
+def extra(name: str, than: str) -> str:
+    """The values that one host has and another, more general one lacks."""
+    general = host(than).values()
+    return _value_table(one for key, one in host(name).values().items() if is_absent(general[key]))
+
+
+def _value_table(found: Iterable[Value[Any]]) -> str:
+    rows = [_value_row(one) for one in found if not is_absent(one)]
+    return table(("value", "shape", "what it is", "read", "write"), rows)
+
+
+def _value_row(found: Value[Any]) -> tuple[str, ...]:
+    when = "at any later point" if isinstance(found, KeptValue) else "in order"
+    shape = layouts.shape(found.layout)
+    return (
+        f"`{found.name}`",
+        f"`{found.layout}` `{shape}`" if shape else "",
+        sentence(found),
+        when,
+        f"no: {found.read_only}" if found.read_only else "yes",
+    )
+
+
+def sentence(documented: Any) -> str:
+    """The first sentence of a docstring; a value's docstring is that of the function that reads it."""
+    written = documented._preprocess.__doc__ if isinstance(documented, Value) else documented.__doc__
+    return re.split(r"(?<=\.)\s", " ".join((written or "").split()), maxsplit=1)[0].replace("``", "`")
+
+
+def kept() -> str:
+    """The values that can be read at any later point, by standard path."""
+    hosts = {
+        "": StandardizedTransformer,
+        "vision.": components.Vision,
+        "vision.layers[i].self_attn.": components.QwenVisionAttention,
+    }
+    found = [
+        (f"`model.{prefix}{one.name}`", sentence(one))
+        for prefix, owner in hosts.items()
+        for one in owner.values().values()
+        if isinstance(one, KeptValue)
+    ]
+    return table(("value", "what it is"), found)
+
+
+def sizes(name: str) -> str:
+    """The sizes that a host knows without a run."""
+    own = inspect.getmembers(host(name), lambda held: isinstance(held, property) and inspect.isfunction(held.fget))
+    found = [(f"`{key}`", sentence(held)) for key, held in own if held.fget.__annotations__.get("return") == "int"]
+    return table(("size", "what it is"), found)
+
+
+def shapes() -> str:
+    """Every named layout."""
+    names = [name for name in layouts.__all__ if name[0].isupper()]
+    return table(("layout", "shape"), [(f"`{name}`", f"`{layouts.shape(name)}`") for name in names])
+
+
+def axes() -> str:
+    """What each axis name means, from the layouts' own docstring."""
+    entries = re.findall(r"^(``.+``)\n((?:    .+\n?)+)", layouts.__doc__ or "", re.MULTILINE)
+    meanings = [(names.replace("``", "`"), " ".join(text.split()).replace("``", "`")) for names, text in entries]
+    return table(("axis", "meaning"), meanings)
+
+
+def shelf(name: str) -> str:
+    """The model types on a shelf."""
+    entries = [(f"`{one}`", sentence(families.lookup(name, one))) for one in families.known(name)]
+    return table(("model type", "what it is"), entries)
+
+
+@cache
+def models() -> dict[str, StandardizedTransformer]:
+    """What the pages ask about: each checkpoint of the package whole, and one without its tower; no weights."""
+    configs = {name: belvedere.checkpoint(name) for name in belvedere.shapes.CHECKPOINTS}
+    whole = {name: StandardizedTransformer.from_config(where) for name, where in configs.items()}
+    text = StandardizedTransformer.from_config(whole["shapes-llava"].config)
+    alone = StandardizedTransformer.from_config(configs["shapes-qwen3_5"], task="text-generation")
+    return {**whole, "a Llama": text, "shapes-qwen3_5 for text-generation": alone}
+
+
+def reasons() -> str:
+    """Every reason that the package's checkpoints give, and the values that give it."""
+    found: dict[str, list[str]] = {}
+    for name, model in models().items():
+        refused = dict(_refused(model))
+        if model.vision.no_images() is not None:
+            refused = {"vision, every value": model.vision.no_images(), **refused}
+        for value, reason in refused.items():
+            where = found.setdefault(reason, [])
+            where += [] if any(value in one for one in where) else [f"`{value}` ({name})"]
+    return table(("reason", "values"), [(reason, ", ".join(where)) for reason, where in found.items()])
+
+
+def _refused(model: StandardizedTransformer) -> Iterator[tuple[str, str]]:
+    for value, reason in model.support().items():
+        given = reason.values() if isinstance(reason, dict) else [reason]
+        yield from ((value, one) for one in dict.fromkeys(given) if one)
+
+
+def checkpoints() -> str:
+    """The package's checkpoints: what they are composed of, and their sizes."""
+    rows = []
+    for name in belvedere.shapes.CHECKPOINTS:
+        model = models()[name]
+        count = sum(parameter.numel() for parameter in model._module.parameters())
+        family = model.family
+        rows.append(
+            (
+                f"`{name}`",
+                f"`{family.wrapper}`: `{family.tower}`, `{family.text}`",
+                f"{model.vision.num_layers} of width {model.vision.vision_hidden_size}",
+                f"{model.num_layers} of width {model.hidden_size}",
+                f"{count / 1e6:.2f}M",
+            )
+        )
+    return table(("checkpoint", "family", "tower blocks", "text blocks", "parameters"), rows)
+
+
+TABLES: dict[str, Callable[..., str]] = {
+    made.__name__: made for made in (values, extra, kept, sizes, shapes, axes, shelf, reasons, checkpoints)
+}

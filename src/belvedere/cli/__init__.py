@@ -1,0 +1,5 @@
+"""The command line: ``belvedere support``, ``belvedere families``, ``belvedere demo``."""
+
+from belvedere.cli.app import app
+
+__all__ = ["app"]

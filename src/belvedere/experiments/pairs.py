@@ -1,0 +1,119 @@
+"""Two inputs laid side by side, so that a position of one is the same position of the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from belvedere.errors import InputError
+from belvedere.experiments.runs import Side, encoded, kept
+
+if TYPE_CHECKING:
+    from belvedere.experiments.sites import Site
+    from belvedere.standardized import StandardizedTransformer
+
+__all__ = ["Groups", "Pair", "image_tokens"]
+
+Groups = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pair:
+    """The clean and the corrupt input."""
+
+    clean: Side
+    corrupt: Side
+
+    @classmethod
+    def align(cls, model: StandardizedTransformer, clean: Mapping[str, Any], corrupt: Mapping[str, Any]) -> Pair:
+        """Encode both inputs and check that their positions correspond.
+
+        Args:
+            model: The model.
+            clean: What `trace` takes by keyword: an encoding, or ``{"text": prompt, "images": [picture]}``.
+            corrupt: The same, of equal length, with pictures of equal size.
+
+        Raises:
+            InputError: One is no input of one prompt, or they cannot be laid side by side.
+        """
+        pair = cls(clean=encoded(model, clean, "clean"), corrupt=encoded(model, corrupt, "corrupt"))
+        if pair.clean.pictures != pair.corrupt.pictures:
+            raise InputError(
+                f"the clean pictures are {_grids(pair.clean)} patches and the corrupt ones {_grids(pair.corrupt)}, so "
+                "their positions do not correspond; resize them to one size"
+            )
+        if pair.clean.length != pair.corrupt.length:
+            raise InputError(
+                f"the clean prompt has {pair.clean.length} tokens and the corrupt one {pair.corrupt.length}, so their "
+                "positions do not correspond; word them so that they have as many"
+            )
+        if not torch.equal(image_tokens(model, pair.clean), image_tokens(model, pair.corrupt)):
+            raise InputError(
+                "the image tokens stand at different positions in the clean and the corrupt prompt; use one prompt, or "
+                "word both so that the pictures come at the same place"
+            )
+        return pair
+
+    def length(self, model: StandardizedTransformer, site: Site) -> int:
+        """How many rows of a site one prompt has: its tokens, or the tower's rows for all its pictures."""
+        if not site.is_tower:
+            return self.corrupt.length
+        shown = self.corrupt.pictures
+        if shown.videos or not shown.count:
+            what = "videos" if shown.videos else "no pictures"
+            raise InputError(f"{site.path} is patched picture by picture, and the inputs show {what}")
+        rows = model.family.rows
+        return sum(shown.patches) + (0 if rows.packed else rows.before * shown.count)
+
+    def usual(self, model: StandardizedTransformer, site: Site) -> list[int]:
+        """The positions that are swept by default: patches, image tokens, or every token where no picture is shown."""
+        if not site.is_tower:
+            found = image_tokens(model, self.corrupt)
+            return found.tolist() if len(found) else kept(self.corrupt.encoding).nonzero().flatten().tolist()
+        before = 0 if model.family.rows.packed else model.family.rows.before
+        numbers: list[int] = []
+        start = 0
+        for patches in self.corrupt.pictures.patches:
+            numbers += range(start + before, start + before + patches)
+            start += before + patches
+        return numbers
+
+    def groups(
+        self, model: StandardizedTransformer, site: Site, positions: Iterable[int | Iterable[int]] | None
+    ) -> Groups:
+        """What each cell patches: one position, or several together.
+
+        Raises:
+            InputError: A position is outside of the input, or there is none.
+        """
+        length = self.length(model, site)
+        wanted = self.usual(model, site) if positions is None else positions
+        groups = tuple(tuple(_as_group(entry)) for entry in wanted)
+        if not groups or not all(groups):
+            raise InputError("`positions` is empty or has an empty group; pass numbers, or lists of numbers")
+        outside = [number for group in groups for number in group if not -length <= number < length]
+        if outside:
+            what = "tower rows" if site.is_tower else "tokens"
+            raise InputError(f"there is no position {outside[0]}; the input has {length} {what}, 0 to {length - 1}")
+        return tuple(tuple(number % length for number in group) for group in groups)
+
+
+def image_tokens(model: StandardizedTransformer, side: Side) -> Tensor:
+    """The positions of the image tokens."""
+    token = model.placeholder("image")
+    ids = side.encoding["input_ids"][0]
+    return (ids == token).nonzero().flatten().cpu() if token is not None else torch.empty(0, dtype=torch.long)
+
+
+def _as_group(entry: int | Iterable[int]) -> Sequence[int]:
+    if isinstance(entry, Iterable):
+        return [int(number) for number in entry]
+    return [int(entry)]
+
+
+def _grids(side: Side) -> str:
+    return ", ".join(" x ".join(str(length) for length in grid[-2:]) for grid in side.pictures.grids) or "no"

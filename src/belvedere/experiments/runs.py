@@ -1,0 +1,92 @@
+"""One prompt with its pictures, encoded, and a plain run of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import nnsight
+import torch
+from torch import Tensor
+
+from belvedere import inputs
+from belvedere.errors import InputError
+from belvedere.pictures import Pictures
+
+if TYPE_CHECKING:
+    from belvedere.standardized import StandardizedTransformer
+
+__all__ = ["Side", "encoded", "kept", "next_logits", "repeated"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Side:
+    """One of an experiment's inputs, encoded.
+
+    Args:
+        encoding: What `trace` takes, one prompt with its pictures.
+        pictures: How many patches and image tokens each picture has.
+        last: The position of the prompt's last token, padding apart.
+    """
+
+    encoding: dict[str, Any]
+    pictures: Pictures
+    last: int
+
+    @property
+    def length(self) -> int:
+        """How many positions the prompt has."""
+        return int(self.encoding["input_ids"].shape[1])
+
+
+def encoded(model: StandardizedTransformer, given: Mapping[str, Any], name: str) -> Side:
+    """One input as an encoding of one prompt.
+
+    Args:
+        model: The model.
+        given: What `trace` takes by keyword: an encoding, or ``{"text": prompt, "images": [picture]}``.
+        name: What an error calls it.
+
+    Raises:
+        InputError: It is no mapping, or has no token ids, or more than one prompt.
+    """
+    if not isinstance(given, Mapping):
+        raise InputError(
+            f"the {name} input is a {type(given).__name__}; pass what `trace` takes by keyword: an encoding, or "
+            "{'text': prompt, 'images': [picture]}"
+        )
+    invoke = inputs.encode(model, None, given)
+    encoding = {**invoke.encoding, **invoke.forward}
+    ids = encoding.get("input_ids")
+    if ids is None:
+        raise InputError(f"the {name} input has no token ids; positions are counted by them")
+    if len(ids) != 1:
+        raise InputError(f"the {name} input has {len(ids)} prompts; pass one at a time")
+    return Side(encoding=encoding, pictures=model.pictures(encoding), last=int(kept(encoding).nonzero().max()))
+
+
+def kept(encoding: Mapping[str, Any]) -> Tensor:
+    """Which positions of an encoding's prompt are no padding: ``[seq]``."""
+    ids = encoding["input_ids"][0]
+    mask = encoding.get("attention_mask")
+    return torch.ones_like(ids, dtype=torch.bool) if mask is None else mask[0].bool()
+
+
+def repeated(encoding: Mapping[str, Any], times: int) -> dict[str, Any]:
+    """The same prompt several times over, with its pictures.
+
+    Rows, pictures and packed patches all lie along the first axis, each prompt's after the other's.
+    """
+    return {
+        key: held.repeat(times, *[1] * (held.ndim - 1)) if isinstance(held, Tensor) and held.ndim else held
+        for key, held in encoding.items()
+    }
+
+
+@torch.no_grad()
+def next_logits(model: StandardizedTransformer, side: Side) -> Tensor:
+    """The logits of the token after the prompt, in float32: ``[1, vocab]``."""
+    with model.trace(**side.encoding):
+        logits: Tensor = nnsight.save(model.logits[:, side.last].float())
+    return logits

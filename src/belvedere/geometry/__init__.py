@@ -1,0 +1,37 @@
+"""Where patches and image tokens are, as plain numbers on the host: no model, no forward, no device.
+
+A picture reaches a tower in three steps, and each has a file:
+
+`view`
+    the processor resizes and perhaps crops the picture, so the tower's pixels are not the original's;
+`grid`
+    those pixels are cut into equal cells, rows by columns;
+`order`
+    the tower keeps the cells in an order of its own, which need not be row by row.
+
+`boxes` undoes all three: for each row of a tower, or each image token, its box in the pixels of the original picture.
+A box is ``(left, top, right, bottom)``, as Pillow has it; a size is ``(width, height)``.
+"""
+
+from belvedere.geometry.boxes import (
+    boxes_over,
+    fixed_patch_boxes,
+    packed_patch_boxes,
+    packed_token_boxes,
+)
+from belvedere.geometry.grid import cell_boxes
+from belvedere.geometry.order import inverse, merge_block_order
+from belvedere.geometry.view import View, cropped, stretched
+
+__all__ = [
+    "View",
+    "boxes_over",
+    "cell_boxes",
+    "cropped",
+    "fixed_patch_boxes",
+    "inverse",
+    "merge_block_order",
+    "packed_patch_boxes",
+    "packed_token_boxes",
+    "stretched",
+]

@@ -1,0 +1,11 @@
+"""Pictures of values: laid over the image they are about, in strips over blocks, or as a plain map.
+
+Each function returns a matplotlib figure that belongs to nobody: save it, or let a notebook show it. `style` alone sets
+colours and type. matplotlib is imported when this package is, and by nothing else in Belvedere.
+"""
+
+from belvedere.plot.heat import heat
+from belvedere.plot.overlay import picture, strips
+from belvedere.plot.style import Plot
+
+__all__ = ["Plot", "heat", "picture", "strips"]
