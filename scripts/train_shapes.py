@@ -69,7 +69,7 @@ class Plan:
 
 PLANS = {
     "shapes-llava": Plan(looks=3000, answers=2000),
-    "shapes-qwen3_5": Plan(looks=2000, answers=2000),
+    "shapes-qwen3_5": Plan(looks=800, answers=1300),
 }
 
 
@@ -255,7 +255,7 @@ def conversations(
 def turns(about: shapes.Scene, rng: random.Random, most: int) -> list[Turn]:
     """The scene's question and others, each about another object so that no answer gives a later one away."""
     others: dict[Any, Turn] = {}
-    for question in rng.sample(questions := well_posed(about.pictures), len(questions)):
+    for question in rng.sample(questions := well_posed(about.pictures, about.checkpoint), len(questions)):
         if question.subject is not about.subject:
             others.setdefault(id(question.subject), turn(scene(about.checkpoint, about.pictures, question)))
     asked = [turn(about), *list(others.values())[: most - 1]]

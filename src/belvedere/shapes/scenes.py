@@ -168,7 +168,7 @@ def sample(
     tokens = _tokens(checkpoint, size)
     while True:
         pictures = tuple(_picture(rng, checkpoint, tokens, objects) for _ in range(count))
-        questions = [question for question in well_posed(pictures) if kind in (None, question.kind)]
+        questions = [question for question in well_posed(pictures, checkpoint) if kind in (None, question.kind)]
         if questions:
             return scene(checkpoint, pictures, rng.choice(questions))
 
@@ -243,7 +243,7 @@ def scene(checkpoint: str, pictures: tuple[Picture, ...], question: _Question) -
     )
 
 
-def well_posed(pictures: tuple[Picture, ...]) -> list[_Question]:
+def well_posed(pictures: tuple[Picture, ...], checkpoint: str) -> list[_Question]:
     """Every question about the pictures that has exactly one answer and, of two pictures, another one in the other."""
     if len(pictures) == 1:
         return list(_about(pictures[0]))
@@ -252,7 +252,7 @@ def well_posed(pictures: tuple[Picture, ...]) -> list[_Question]:
         replace(
             question,
             kind=TWO_IMAGE_KINDS[index],
-            text=f"in the {ORDINALS[index]} image, {text}",
+            text=style_of(checkpoint).of_two.format(ordinal=ORDINALS[index], question=text.rstrip("?")),
             asked=index,
         )
         for index in range(2)

@@ -47,12 +47,17 @@ WORDS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Style:
-    """What a checkpoint expects: the side of an image token in pixels, the pictures' sides, and its prompt."""
+    """What a checkpoint expects: the side of an image token in pixels, the pictures' sides, and its prompt.
+
+    Qwen's first text block sees four tokens back, so a question that names one of two pictures keeps the name beside
+    what it asks about.
+    """
 
     token_side: int
     sides: tuple[int, ...]  # in image tokens
     special: tuple[str, ...]  # pad, unknown, begin, end, then the placeholders
     image: str  # stands for one picture in the prompt
+    of_two: str  # a question about one of two pictures
     prompt: str
     chat_template: str
 
@@ -81,6 +86,7 @@ STYLES = {
         sides=(8,),
         special=("<pad>", "<unk>", "<s>", "</s>", "<image>"),
         image="<image>\n",
+        of_two="in the {ordinal} image, {question}?",
         prompt="<s>USER: {images}{question} ASSISTANT:",
         chat_template=_LLAVA_CHAT,
     ),
@@ -92,6 +98,7 @@ STYLES = {
             *("<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>"),
         ),
         image="<|vision_start|><|image_pad|><|vision_end|>",
+        of_two="{question}, {ordinal} image?",
         prompt="<|im_start|>user\n{images}{question}<|im_end|>\n<|im_start|>assistant\n",
         chat_template=_QWEN_CHAT,
     ),
