@@ -39,6 +39,7 @@ def demo(
     own = {"--image": image, "--corrupt-image": corrupt_image, "--prompt": prompt, "--target": target}
     with refusals(), quiet():
         _check(checkpoint, own, other)
+        _keep_to_one_thread(checkpoint)
         where = resolved(checkpoint)
         from belvedere import StandardizedTransformer
         from belvedere.report import shapes_case, tell, write
@@ -51,6 +52,16 @@ def demo(
         for note in case.notes:
             console.print(Text(f"note: {note}"))
         console.print(Text(f"report: {write(story, out)}"))
+
+
+def _keep_to_one_thread(checkpoint: str) -> None:
+    """Models as small as the package's own run slower on several threads, which wait for each other."""
+    import torch
+
+    from belvedere import shapes
+
+    if checkpoint in shapes.CHECKPOINTS:
+        torch.set_num_threads(1)
 
 
 def _check(checkpoint: str, own: dict[str, Any], other: str | None) -> None:
