@@ -69,7 +69,7 @@ class Plan:
 
 PLANS = {
     "shapes-llava": Plan(looks=3000, answers=2000),
-    "shapes-qwen3_5": Plan(looks=800, answers=1300),
+    "shapes-qwen3_5": Plan(looks=1500, answers=1500),
 }
 
 

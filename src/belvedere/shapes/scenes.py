@@ -36,7 +36,7 @@ HELD_OUT = range(1_000_000)
 """The seeds that training never draws."""
 
 _SPAN = 2  # an object's side in tokens
-_SIDES = {"small": (0.58, 0.7), "large": (0.88, 1.0)}  # of the span
+_SIDES = {"small": (0.58, 0.66), "large": (0.92, 1.0)}  # of the span
 _COVER = 0.375  # of a token, the least that an object covers along each axis
 _MARGIN = 0.05  # of the picture, kept between an object's centre and the border of its place
 
