@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 import torch
-from zoo import ROWS, Row, build
 
 from belvedere import StandardizedTransformer
+from belvedere.testing import ROWS, Row, build
 
 # The models are tiny: threads inside a worker would only wait for each other.
 torch.set_num_threads(1)

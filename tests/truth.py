@@ -48,7 +48,8 @@ def logits_with(
         changed = change(first(output).clone())
         return (changed, *output[1:]) if isinstance(output, tuple) else changed
 
-    handle = module.get_submodule(path).register_forward_hook(hook)
+    # transformers records hidden states by hooks of its own, which must see the change too.
+    handle = module.get_submodule(path).register_forward_hook(hook, prepend=True)
     try:
         with torch.no_grad():
             logits: torch.Tensor = module(**inputs).logits

@@ -96,6 +96,10 @@ class ImageBatcher(Batcher):
 
     def _widen_tensor(self, full: torch.Tensor, group: Any, edited: torch.Tensor) -> torch.Tensor:
         run = self._run(full, group) if self._is_image_side() else None
+        length = 0 if self._is_image_side() else self._flat_length(full)
+        if length:
+            start, stop = group[0] * length, (group[0] + group[1]) * length
+            return torch.cat([full[:start], edited, full[stop:]])
         if run is None and (self._is_scatter() or not self._is_image_side()):
             rows: torch.Tensor = super()._widen_tensor(full, group, edited)
             return rows
@@ -120,8 +124,18 @@ class ImageBatcher(Batcher):
         return reachable(view.narrow(3, start, length) if _is_square_mask(tensor) else view)
 
     def _narrow_tensor(self, tensor: torch.Tensor, group: Any) -> torch.Tensor:
+        length = self._flat_length(tensor)
+        if length:
+            start, rows = group
+            return reachable(tensor[start * length : (start + rows) * length])
         cut: torch.Tensor = super()._narrow_tensor(tensor, group)
         return cut if cut is tensor else reachable(cut)
+
+    def _flat_length(self, tensor: torch.Tensor) -> int:
+        """The positions of each row in a tensor of flat tokens ``[batch * seq, ...]``; 0 for any other tensor."""
+        ids = self.keywords.get("input_ids")
+        length = 0 if ids is None else int(ids.shape[1])
+        return length if length > 1 and tensor.ndim and tensor.shape[0] == self.total * length else 0
 
     def widen(self, full: Any, group: Any, edited: Any) -> Any:
         """The whole batch's value with an invoke's own part in its place."""

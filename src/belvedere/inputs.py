@@ -57,7 +57,7 @@ def assemble(
     forward = {key: given for one in encoded for key, given in one.forward.items()}
     encoding = encoded[0].encoding if len(encoded) == 1 else _collate(model, [one.encoding for one in encoded])
     if len(encoded) > 1 or encoded[0].padded:
-        _supply_positions(encoding)
+        _supply_positions(model, encoding)
     return (), {**encoding, **forward}, pictures
 
 
@@ -262,9 +262,10 @@ def _padded(rows: torch.Tensor, width: int, fill: int, left: bool) -> torch.Tens
     return torch.nn.functional.pad(rows, (missing, 0) if left else (0, missing), value=fill)
 
 
-def _supply_positions(encoding: dict[str, Any]) -> None:
+def _supply_positions(model: StandardizedTransformer, encoding: dict[str, Any]) -> None:
     """Count each padded row from its own first token, unless the model derives positions from the token types."""
     mask = encoding.get("attention_mask")
     if mask is None or bool(mask.all()) or "position_ids" in encoding or "mm_token_type_ids" in encoding:
         return
-    encoding["position_ids"] = processing.positions(mask)
+    first = 0 if model.family.wrapper is None else model.family.facts.first_position
+    encoding["position_ids"] = processing.positions(mask) + first

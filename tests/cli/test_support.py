@@ -4,11 +4,11 @@ import json
 
 import pytest
 from typer.testing import CliRunner
-from zoo import ROWS
 
 import belvedere
 from belvedere import StandardizedTransformer, families
 from belvedere.cli import app
+from belvedere.testing import ROWS
 
 
 @pytest.fixture(params=list(ROWS))

@@ -21,7 +21,7 @@ LAYERS = (
     ("inputs",),
     ("batching",),
     ("standardized",),
-    ("experiments", "plot"),
+    ("experiments", "plot", "testing"),
     ("report",),
     ("cli",),
 )

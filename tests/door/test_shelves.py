@@ -6,12 +6,12 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from zoo import ROWS
 
 from belvedere import StandardizedTransformer, components, families
 from belvedere.components import Stack
+from belvedere.testing import ROWS
 
-ZOO = "tests/zoo/rows.py"
+ZOO = "src/belvedere/testing/zoo"
 
 
 def files(shelf: str) -> list[str]:
@@ -111,4 +111,4 @@ def below(stack: Stack):
 
 
 def test_the_zoo_is_where_messages_say():
-    assert (Path(__file__).parents[2] / ZOO).is_file()
+    assert (Path(__file__).parents[2] / ZOO).is_dir()

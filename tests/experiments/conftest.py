@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 import torch
-from zoo import build
-from zoo.rows import IMAGE_TOKEN, words
 
 from belvedere import StandardizedTransformer
+from belvedere.testing import build
+from belvedere.testing.encodings import IMAGE_TOKEN, words
 
 ANSWER, OTHER = 9, 20
 

@@ -3,11 +3,11 @@
 from types import SimpleNamespace
 
 import pytest
-from zoo import ROWS, build
 
 from belvedere import StandardizedTransformer, UnsupportedFamily, families
 from belvedere.components import TEXT_BLOCK, Layer
 from belvedere.families import Family, Wrapper
+from belvedere.testing import ROWS, build
 
 
 def test_a_wrapper_is_composed_of_three_entries():

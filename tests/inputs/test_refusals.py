@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
-from zoo import build
 
 import belvedere
 from belvedere import InputError, StandardizedTransformer, Unavailable, UnsupportedFamily, shapes
+from belvedere.testing import build
 
 NAMES = ("shapes-llava", "shapes-qwen3_5")
 _models = {}
@@ -260,7 +260,9 @@ def test_a_name_that_is_no_shipped_checkpoint():
 def test_a_config_of_an_unknown_type_is_refused_before_any_weight_loads(part, monkeypatch):
     from transformers import AutoModelForImageTextToText, BertConfig, LlavaConfig
     from transformers.models.vit import ViTConfig
-    from zoo.rows import llama, llava
+
+    from belvedere.testing.zoo.llava import llava
+    from belvedere.testing.zoo.text import llama
 
     config = {
         "text": LlavaConfig(vision_config=llava().vision_config, text_config=BertConfig()),

@@ -2,6 +2,7 @@
 
 from belvedere.components.attention import Attention, GatedAttention
 from belvedere.components.layer import Layer
+from belvedere.components.mixture import Mixture
 from belvedere.components.mlp import Mlp
 from belvedere.components.packed import QwenVision, RotaryQwenVision
 from belvedere.components.pixtral import PixtralVision, PixtralVisionAttention
@@ -39,6 +40,7 @@ __all__ = [
     "ImageScatter",
     "Layer",
     "LinearAttention",
+    "Mixture",
     "Mlp",
     "NoVision",
     "PixtralVision",

@@ -29,6 +29,7 @@ class Mlp(Standard):
     expert_weights = absent("expert_weights", DENSE, "the weights of the experts that a token is sent to")
     expert_indices = absent("expert_indices", DENSE, "the experts that a token is sent to")
     expert_outputs = absent("expert_outputs", DENSE, "what each of those experts returns")
+    shared_expert_output = absent("shared_expert_output", DENSE, "what the expert that every token passes adds")
 
     def _own_name(self) -> str:
         return "mlp"

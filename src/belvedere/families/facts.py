@@ -6,7 +6,7 @@ from typing import Any
 
 from belvedere.components import ImageScatter, Standard, Vision
 
-__all__ = ["Rows", "Wrapper", "every_patch", "folded"]
+__all__ = ["Rows", "Wrapper", "every_patch", "fixed", "folded"]
 
 #: How many image tokens a picture becomes, from the wrapper's config, its patch rows and columns, the CLS rows kept.
 Tokens = Callable[[Any, int, int, int], int]
@@ -20,6 +20,15 @@ def every_patch(config: Any, rows: int, columns: int, before: int) -> int:
 def folded(config: Any, rows: int, columns: int, before: int) -> int:
     """One token for each ``spatial_merge_size x spatial_merge_size`` block of patches."""
     return int((rows // config.spatial_merge_size) * (columns // config.spatial_merge_size))
+
+
+def fixed(name: str) -> Tokens:
+    """As many tokens for every picture as a field of the wrapper's config says."""
+
+    def tokens(config: Any, rows: int, columns: int, before: int) -> int:
+        return int(getattr(config, name))
+
+    return tokens
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +59,7 @@ class Wrapper:
         image_token: The config's name for the image placeholder's id.
         tokens: How many image tokens a picture becomes; ``None`` where that depends on more than its patches.
         video_token: The config's name for the video placeholder's id; ``None`` where the model takes no video.
+        first_position: The position that the model gives a prompt's first token.
     """
 
     text: str = "model.language_model"
@@ -60,6 +70,7 @@ class Wrapper:
     scatter: type[ImageScatter] | None = ImageScatter
     image_token: str = "image_token_id"
     video_token: str | None = None
+    first_position: int = 0
     tokens: Tokens | None = every_patch
 
 

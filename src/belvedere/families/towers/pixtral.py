@@ -1,4 +1,4 @@
-"""Pixtral's tower: every image's patches in one row, none sees another image's; no final norm."""
+"""Pixtral's tower (`PixtralVisionModel`): every image in one row, none sees another's patches; no final norm."""
 
 from belvedere.components import VISION_BLOCK, PixtralVision, PixtralVisionAttention
 from belvedere.families.facts import Rows

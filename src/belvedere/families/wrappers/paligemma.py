@@ -2,4 +2,4 @@
 
 from belvedere.families.facts import Wrapper
 
-WRAPPER = Wrapper()
+WRAPPER = Wrapper(first_position=1)

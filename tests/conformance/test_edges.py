@@ -3,9 +3,9 @@
 import pytest
 import torch
 from walk import available, path
-from zoo import ROWS, build
 
 from belvedere import InputError, StandardizedTransformer, WriteError
+from belvedere.testing import build
 
 CLOSE = {"atol": 1e-5, "rtol": 1e-5}
 #: No tensor of the value itself is on the way from the weights to the logits.
@@ -21,8 +21,8 @@ def differentiable(model):
 
 
 def unread(checkpoint, where):
-    parts = {"llava": ("vision.layers[2].", "vision.tower_output"), "llama": ()}
-    return any(part in where for part in parts.get(checkpoint.name, ("state_output",)))
+    """Whether nothing, or someone beside the block, reads the value's own tensor."""
+    return any(part in where for part in checkpoint.row.unread) or where in checkpoint.row.shared
 
 
 def test_the_gradient_at_every_value_is_that_of_a_zero_added_there(checkpoint):
@@ -227,11 +227,7 @@ def test_beams_over_several_invokes_are_refused(llava):
 
 def test_the_features_of_every_beam_are_split_by_picture(wrapper):
     model = wrapper.model
-    own = {key: held[:1] for key, held in ROWS["llava"].inputs().items()} if wrapper.name == "llava" else None
-    if own is None:
-        from contract.test_batches import solo
-
-        own = solo(wrapper, 1)
+    own = wrapper.row.solo(1)
     with model.generate(**own, max_new_tokens=2, num_beams=2, do_sample=False):
         split = model.vision.image_features_per_image.save()
     assert len(split) == 2

@@ -4,9 +4,9 @@ import pytest
 import torch
 from truth import first
 from walk import every_value, path
-from zoo import ROWS, build
 
 from belvedere import StandardizedTransformer, Unavailable
+from belvedere.testing import ROWS, build
 
 VIDEO = "video_features"
 

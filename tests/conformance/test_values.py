@@ -168,11 +168,11 @@ def test_root_values_are_the_forwards_own(checkpoint):
         embedded = model.token_embeddings.save()
         logits = model.logits.save()
         after = model.next_token_probs.save()
-    embedding = checkpoint.raw.get_input_embeddings().weight
+    stack = checkpoint.row.blocks.removesuffix(".layers")
     assert torch.equal(ids, inputs["input_ids"])
     assert torch.equal(mask, inputs["attention_mask"])
     assert tuple(size) == tuple(inputs["input_ids"].shape)
-    assert torch.equal(embedded, embedding[inputs["input_ids"]])
+    assert torch.equal(embedded, output_of(checkpoint.raw, inputs, f"{stack}.embed_tokens"))
     assert torch.equal(logits, checkpoint.logits)
     torch.testing.assert_close(after, checkpoint.logits[:, -1].softmax(-1))
 

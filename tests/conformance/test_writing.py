@@ -4,9 +4,9 @@ import pytest
 import torch
 from truth import logits_with
 from walk import available, path
-from zoo import ROWS
 
 from belvedere import WriteError
+from belvedere.testing import ROWS
 
 COMPUTED = ("video_features", "image_features_per_image", "rotary", "segment_probabilities")
 
@@ -126,10 +126,10 @@ def test_zeroing_a_head_is_subtracting_its_own_contribution(checkpoint):
     with model.trace(**inputs):
         outputs = attention.attention_head_outputs.save()
         gate = (attention.attention_gate if gated else torch.ones(1)).save()
-        added = attention.attention_output.save()
+        added = attention.output[0].save()
     with model.trace(**inputs):
         attention.attention_head_outputs[:, 2] = 0
-        without = attention.attention_output.save()
+        without = attention.output[0].save()
     weight = checkpoint.raw.get_submodule(f"{checkpoint.row.blocks}.{number}.self_attn.o_proj").weight
     width = outputs.shape[-1]
     own = (outputs * gate)[:, 2] @ weight[:, 2 * width : 3 * width].T

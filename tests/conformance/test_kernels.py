@@ -6,9 +6,9 @@ computes the same attention; the model calls it as it calls the real one.
 
 import pytest
 import torch
-from zoo import build
 
 from belvedere import StandardizedTransformer
+from belvedere.testing import build
 
 CLOSE = {"atol": 1e-5, "rtol": 1e-5}
 

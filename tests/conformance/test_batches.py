@@ -292,9 +292,9 @@ def test_gradients_at_values_are_autograds_own(wrapper):
 
 def test_a_scan_gives_shapes_without_weights():
     import nnsight
-    from zoo import ROWS
 
     from belvedere import StandardizedTransformer
+    from belvedere.testing import ROWS
 
     model = StandardizedTransformer.from_config(ROWS["llava"].config())
     with model.scan(**ROWS["llava"].inputs()):
