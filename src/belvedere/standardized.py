@@ -288,11 +288,13 @@ class StandardizedTransformer(TextSizes, Standard, TransformersModel):
 
     # Methods
 
-    def support(self, layer: int | None = None) -> dict[str, Any]:
+    def support(self, layer: int | None = None, *, notes: bool = False) -> dict[str, Any]:
         """What of this checkpoint reads, from the config alone: no weights are needed.
 
         Args:
             layer: One text block's values only.
+            notes: Give a `Note` in place of ``None`` for a value that reads although nothing in the forward depends on
+                it, such as LLaVA's last tower block.
 
         Returns:
             ``{value: None}`` where it reads, ``{value: reason}`` where it does not, ``{value: {block: reason}}`` where
@@ -301,9 +303,10 @@ class StandardizedTransformer(TextSizes, Standard, TransformersModel):
             ``vision.layers.attention_queries``. A tower that no picture reaches has no rows.
         """
         if layer is not None:
-            return block_support(self.layers[layer])
+            return block_support(self.layers[layer], notes=notes)
         stack = self.get(self._mounts_path())
-        return {**super().support(), **stack_support(stack, ""), **self.vision.support()}
+        own = super().support(notes=notes)
+        return {**own, **stack_support(stack, "", notes=notes), **self.vision.support(notes=notes)}
 
     def skip_layers(self, start: int, stop: int, replacement: torch.Tensor | None = None) -> None:
         """Inside a trace: run none of the text blocks ``start`` to ``stop``, both included.

@@ -12,7 +12,7 @@ from belvedere.components.sandwich import SandwichAttention, SandwichMlp
 from belvedere.components.scatter import ImageAndVideoScatter, ImageScatter
 from belvedere.components.segments import PER_IMAGE, QwenVisionAttention
 from belvedere.components.stack import Stack, Text
-from belvedere.components.standard import Standard
+from belvedere.components.standard import Note, Standard
 from belvedere.components.vision import Vision
 from belvedere.components.vision_block import VisionAttention, VisionLayer, VisionMlp
 
@@ -43,6 +43,7 @@ __all__ = [
     "Mixture",
     "Mlp",
     "NoVision",
+    "Note",
     "PixtralVision",
     "PixtralVisionAttention",
     "QwenVision",

@@ -1,35 +1,71 @@
-"""Reasons gathered over a stack: what reads, what does not, and on which blocks."""
+"""What is gathered over a stack: reasons, notes, and the places where image information enters."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from belvedere.components.standard import Standard
 
 if TYPE_CHECKING:
     from belvedere.components.stack import Stack
+    from belvedere.descriptors import Value
 
-__all__ = ["Reasons", "block_support", "stack_support"]
+__all__ = ["Entry", "Reasons", "block_parts", "block_support", "stack_support"]
 
 #: A value's support: ``None`` where it reads, a reason, or ``{block: reason}`` where the blocks differ.
 Reasons = dict[str, Any]
 
 
-def block_support(block: Standard) -> dict[str, str | None]:
+@dataclass(eq=False)
+class Entry:
+    """A place where image information enters the text model.
+
+    Args:
+        host: The envoy that has the value.
+        found: The value's descriptor.
+    """
+
+    host: Standard
+    found: Value[Any]
+
+    @property
+    def path(self) -> str:
+        """The standard path of the value, such as ``vision.image_features``."""
+        return self.found.path(self.host)
+
+    @property
+    def value(self) -> Any:
+        """The value itself, inside a trace; assign to write it."""
+        return getattr(self.host, str(self.found.name))
+
+    @value.setter
+    def value(self, written: Any) -> None:
+        setattr(self.host, str(self.found.name), written)
+
+    def __repr__(self) -> str:
+        return f"{self.path}: {self.found.description}"
+
+
+def block_parts(block: Standard) -> list[Standard]:
+    """A block and its parts, in the order of the forward."""
+    parts = [vars(block).get(name) for name in ("self_attn", "linear_attn", "mlp")]
+    return [block, *(part for part in parts if isinstance(part, Standard))]
+
+
+def block_support(block: Standard, *, notes: bool = False) -> dict[str, str | None]:
     """Each value of one block and its parts, by value name, in the order of the forward."""
-    rows = dict(block.support())
-    mixers = [part for name in ("self_attn", "linear_attn") if (part := vars(block).get(name)) is not None]
-    for part in [*mixers, vars(block).get("mlp")]:
-        if isinstance(part, Standard):
-            rows |= part.support()
+    rows: dict[str, str | None] = {}
+    for part in block_parts(block):
+        rows |= part.support(notes=notes)
     first, last = "layer_input", "layer_output"
     ordered = [first, *(name for name in rows if name not in (first, last)), last]
     return {name: rows[name] for name in ordered if name in rows}
 
 
-def stack_support(stack: Stack, prefix: str) -> Reasons:
+def stack_support(stack: Stack, prefix: str, *, notes: bool = False) -> Reasons:
     """Each value of a stack's blocks, folded where all blocks agree."""
-    each = [block_support(block) for block in stack.layers]
+    each = [block_support(block, notes=notes) for block in stack.layers]
     names = dict.fromkeys(name for rows in each for name in rows)
     return {f"{prefix}layers.{name}": _folded([rows.get(name) for rows in each]) for name in names}
 

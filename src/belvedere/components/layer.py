@@ -51,6 +51,8 @@ class Block(Standard):
 class Layer(Block):
     """A text block. ``layer_input + attention_output + mlp_output == layer_output``."""
 
+    ENTERS = ("deepstack_output",)
+
     @value("input", select=FirstArgument(), description="the stream entering the block")
     def layer_input(self, held: Tensor) -> Residual:
         """The stream entering this block.

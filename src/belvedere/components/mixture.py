@@ -42,6 +42,8 @@ class Mixture(Mlp):
 
     AXES = {"experts": "num_experts", "routed": "num_routed"}
 
+    NOTES = {"router_logits": "the router returns them beside the choice that it has made; write expert_weights"}
+
     @value("router.output", select=First(), restore=as_held, description="the router's score for every expert")
     def router_logits(self, held: Tensor) -> RouterLogits:
         """The router's score for every expert, before any softmax or sigmoid.

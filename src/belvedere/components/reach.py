@@ -51,9 +51,13 @@ class NoVision:
         """Why there is no tower."""
         return no_images(self._root)
 
-    def support(self) -> Reasons:
+    def support(self, *, notes: bool = False) -> Reasons:
         """No rows: there is no tower to support anything."""
         return {}
+
+    def entries(self) -> list[Any]:
+        """No places: no picture enters this model."""
+        return []
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):

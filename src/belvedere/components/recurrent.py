@@ -51,6 +51,8 @@ class LinearAttention(Mixer):
         "value_dim": "value_dim",
     }
 
+    NOTES = {"state_output": "only the next step of a generation reads it; write state_input to change this forward"}
+
     @value(":recurrent_state=.output", restore=as_written_state, description="the state before the first position")
     def state_input(self, held: Tensor | None) -> State:
         """The state that the first position of this forward finds; zeros at the start of a prompt.

@@ -29,6 +29,10 @@ class Stack(Standard):
         """The stack's own config, as its module carries it."""
         return self._module.config
 
+    def unread(self) -> str | None:
+        """``None``: a stack as a whole is read."""
+        return None
+
     def parts(self, name: str) -> list[int]:
         """The numbers of the blocks that have a part of this name, such as ``"linear_attn"``."""
         return [number for number, block in enumerate(self.layers) if name in vars(block)]

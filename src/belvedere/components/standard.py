@@ -10,7 +10,13 @@ from nnsight.intervention.envoy import Envoy
 from belvedere.descriptors import KeptValue, Value
 from belvedere.operations import install
 
-__all__ = ["Standard", "blocks"]
+__all__ = ["Note", "Standard", "blocks"]
+
+
+class Note(str):
+    """What `support(notes=True)` says of a value that reads although nothing in the forward depends on it."""
+
+    __slots__ = ()
 
 
 class Standard(Envoy):
@@ -21,10 +27,14 @@ class Standard(Envoy):
         when
             the tree is built, so that its values are served even after its call has begun.
         AXES: Which attribute of this envoy answers an axis of a layout.
+        NOTES: What to know of a value that can be read although nothing in the forward reads it.
+        ENTERS: The values through which image information enters the text model here.
     """
 
     OPERATIONS: ClassVar[tuple[str, ...]] = ()
     AXES: ClassVar[dict[str, str]] = {}
+    NOTES: ClassVar[dict[str, str]] = {}
+    ENTERS: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -68,13 +78,33 @@ class Standard(Envoy):
             found |= {name: entry for name, entry in vars(klass).items() if isinstance(entry, Value)}
         return found
 
-    def support(self) -> dict[str, Any]:
-        """Each value of this envoy: ``None`` where it reads, else the reason why it does not."""
-        return {name: found.reason(self) for name, found in self.values().items()}
+    def support(self, *, notes: bool = False) -> dict[str, Any]:
+        """Each value of this envoy: ``None`` where it reads, else the reason why it does not.
+
+        Args:
+            notes: Give a `Note` for a value that reads although nothing in the forward depends on it.
+        """
+        rows: dict[str, Any] = {name: found.reason(self) for name, found in self.values().items()}
+        if not notes:
+            return rows
+        remarks = {name: self.remark(name) for name, reason in rows.items() if reason is None}
+        return rows | {name: Note(said) for name, said in remarks.items() if said is not None}
+
+    def remark(self, name: str) -> str | None:
+        """What to know of a value that can be read although nothing reads it; ``None`` where something does."""
+        return self.NOTES.get(name) or self.unread()
+
+    def unread(self) -> str | None:
+        """Why nothing of this envoy reaches the logits; ``None`` where it does."""
+        return None if self.host is None else self.host.unread()
 
     def __repr__(self) -> str:
         """The module tree as nnsight shows it, with this envoy's values; those that do not read are named together."""
         shown = str(super().__repr__())
+        for entry in self.values().values():
+            if entry.reason(self) is None and (said := self.remark(str(entry.name))) is not None:
+                before, line, after = shown.rpartition(f"\n  {entry}\n")
+                shown = f"{before}\n  {entry} (note: {said})\n{after}" if line else shown
         missing = [entry for entry in self.values().values() if entry.reason(self) is not None]
         for entry in missing:
             # Children come first in the text, so the last such line is this envoy's own.

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from belvedere.components.gathering import Reasons, stack_support
+from belvedere.components.gathering import Entry, Reasons, block_parts, stack_support
 from belvedere.components.reach import as_patches, no_images, unseen
 from belvedere.components.stack import Stack
 from belvedere.components.standard import Standard
@@ -90,6 +90,7 @@ class Vision(Stack):
 
     SHELF = "towers"
     AXES = {"vision_hidden": "vision_hidden_size", "heads": "num_heads", "head_dim": "head_dim"}
+    ENTERS = ("image_features",)
 
     @property
     def name(self) -> str:
@@ -100,12 +101,55 @@ class Vision(Stack):
         """Why no picture reaches this tower; ``None`` where one does."""
         return no_images(self.root)
 
-    def support(self) -> Reasons:
-        """Each value of the tower and of its blocks, by standard path; no rows where no picture reaches it."""
+    def support(self, *, notes: bool = False) -> Reasons:
+        """Each value of the tower and of its blocks, by standard path; no rows where no picture reaches it.
+
+        Args:
+            notes: Give a `Note` for a value that reads although nothing in the forward depends on it.
+        """
         if self.no_images() is not None:
             return {}
-        own = {f"vision.{name}": reason for name, reason in super().support().items()}
-        return {**own, **stack_support(self, "vision.")}
+        own = {f"vision.{name}": reason for name, reason in super().support(notes=notes).items()}
+        return {**own, **stack_support(self, "vision.", notes=notes)}
+
+    @property
+    def feature_layers(self) -> tuple[int, ...]:
+        """The blocks whose stream the wrapper takes, by the config; empty where it takes the tower's own output."""
+        name = self.root.family.facts.feature_layers
+        given = getattr(self.root.source_config, name, None)
+        if given is None:
+            return ()
+        chosen = [given] if isinstance(given, int) else list(given)
+        # Entry 0 of the hidden states is the embeddings, and the last is the last block's stream.
+        return tuple(sorted(one - 1 if one >= 0 else one + self.num_layers for one in chosen))
+
+    @property
+    def last_read(self) -> int:
+        """The last block that anything reads."""
+        return max(self.feature_layers, default=self.num_layers - 1)
+
+    def remark(self, name: str) -> str | None:
+        """What to know of a value of the tower that nothing reads."""
+        skipped = "norm" in vars(self) and not self.root.family.facts.normed
+        if name == "tower_output" and self.feature_layers and (skipped or self.last_read < self.num_layers - 1):
+            taken = ", ".join(map(str, self.feature_layers))
+            return f"nothing reads it: the wrapper takes the stream of block {taken}; write layers[i].layer_output"
+        return super().remark(name)
+
+    def entries(self) -> list[Entry]:
+        """Every place where image information enters the text model, in the order of the forward.
+
+        Zeroing them all in one trace makes the logits independent of the pixels::
+
+            with model.trace(prompt, images=[image]):
+                for entry in model.vision.entries():
+                    entry.value = 0
+        """
+        if self.no_images() is not None:
+            return []
+        hosts = [self, *(part for block in self.root.layers for part in block_parts(block))]
+        found = [(host, host.values()[name]) for host in hosts for name in host.ENTERS]
+        return [Entry(host, value) for host, value in found if value.reason(host) is None]
 
     @value(
         root_input,

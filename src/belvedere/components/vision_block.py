@@ -39,6 +39,14 @@ class VisionLayer(Block):
         """
         return as_patches(held)
 
+    def unread(self) -> str | None:
+        """Why nothing of this block reaches the logits: the wrapper takes the stream of an earlier one."""
+        tower = self.stack
+        last = getattr(tower, "last_read", None)
+        if last is None or self.number <= last:
+            return None
+        return f"nothing reads this block: the wrapper takes the stream of block {last}; write that one"
+
     @value("output", select=First(), restore=as_held, unavailable=unseen, description="the stream leaving")
     def layer_output(self, held: Tensor) -> Patches:
         """The tower's stream leaving this block; a view, so edits in place and assignment both reach the next block."""

@@ -59,6 +59,8 @@ class Wrapper:
         image_token: The config's name for the image placeholder's id.
         tokens: How many image tokens a picture becomes; ``None`` where that depends on more than its patches.
         video_token: The config's name for the video placeholder's id; ``None`` where the model takes no video.
+        feature_layers: The config's name for the tower blocks whose stream the wrapper takes, where it names any.
+        normed: Whether the last of them means the stream after the tower's final norm.
         first_position: The position that the model gives a prompt's first token.
     """
 
@@ -70,6 +72,8 @@ class Wrapper:
     scatter: type[ImageScatter] | None = ImageScatter
     image_token: str = "image_token_id"
     video_token: str | None = None
+    feature_layers: str = "vision_feature_layer"
+    normed: bool = False
     first_position: int = 0
     tokens: Tokens | None = every_patch
 

@@ -29,7 +29,6 @@ class Row:
             the attention and the MLP themselves.
         pictures: The image tokens of each picture.
         prompts: How many pictures each of the two prompts shows.
-        unread: Values that nothing on the way to the logits depends on.
         shared: Values whose tensor someone else reads too, so that an edit in place is seen there.
         attends: What a text position attends to: all before it (in a window, where the block has one), and besides
             the rest of its own picture, or of the prompt up to the suffix.
@@ -44,7 +43,6 @@ class Row:
     added: tuple[str, str] | None = None
     pictures: tuple[int, ...] = (16, 16)
     prompts: tuple[int, int] = (1, 1)
-    unread: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
     attends: Literal["causal", "pictures both ways", "prompt both ways"] = "causal"
 

@@ -14,7 +14,9 @@ from belvedere.testing.zoo.towers import CLIP, clip, pixtral, siglip
 
 def llava(tower: PreTrainedConfig | None = None, text: PreTrainedConfig | None = None, **given: Any) -> LlavaConfig:
     given = {"vision_feature_layer": -2, **given}
-    return LlavaConfig(vision_config=tower or clip(), text_config=text or llama(), image_token_index=IMAGE_TOKEN, **given)
+    return LlavaConfig(
+        vision_config=tower or clip(), text_config=text or llama(), image_token_index=IMAGE_TOKEN, **given
+    )
 
 
 def llava_siglip() -> LlavaConfig:
@@ -37,13 +39,12 @@ def deepseek_vl() -> DeepseekVLConfig:
 
 #: What LLaVA does not read of a tower of three blocks under ``vision_feature_layer=-2``.
 LAST: dict[str, Any] = {
-    "unread": ("vision.layers[2].", "vision.tower_output"),
     "shared": ("vision.layers[2].layer_input",),
 }
 
 ROWS: dict[str, Row] = {
     "llava": Row(config=llava, inputs=llava_inputs, tower=CLIP, **LAST),
-    "llava_siglip": Row(config=llava_siglip, inputs=llava_inputs, tower=CLIP, unread=("vision.tower_output",)),
+    "llava_siglip": Row(config=llava_siglip, inputs=llava_inputs, tower=CLIP),
     "llava_pixtral": Row(
         config=llava_pixtral, **{**PIXTRAL_ROW, "inputs": partial(sized_inputs, 1), "pictures": (24, 12, 8)}
     ),
@@ -51,7 +52,6 @@ ROWS: dict[str, Row] = {
         config=vipllava,
         inputs=llava_inputs,
         tower=CLIP,
-        unread=LAST["unread"],
         shared=("vision.layers[1].layer_input", "vision.layers[2].layer_input"),
     ),
     "deepseek_vl": Row(config=deepseek_vl, inputs=llava_inputs, tower="model.vision_model.encoder.layers"),

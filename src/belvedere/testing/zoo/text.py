@@ -89,7 +89,7 @@ TEXT_ROW: dict[str, Any] = {"inputs": text_inputs, "auto": "AutoModelForCausalLM
 
 ROWS: dict[str, Row] = {
     "llama": Row(config=llama, **TEXT_ROW),
-    "qwen3_5_text": Row(config=qwen3_5_text, unread=("state_output",), **TEXT_ROW),
+    "qwen3_5_text": Row(config=qwen3_5_text, **TEXT_ROW),
     "qwen2": Row(config=qwen2, **TEXT_ROW),
     "qwen3": Row(config=qwen3, **TEXT_ROW),
     "mistral": Row(config=mistral, **TEXT_ROW),

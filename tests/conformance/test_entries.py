@@ -1,0 +1,78 @@
+"""Where image information enters the text model, and which values nothing reads."""
+
+import torch
+from walk import available, path
+
+from belvedere.components import Note
+
+
+def other(inputs):
+    """The same prompt over other pictures of the same sizes."""
+    return {**inputs, "pixel_values": inputs["pixel_values"].flip(-1) * 0.5 + 0.1}
+
+
+def test_zeroing_every_entry_makes_the_logits_independent_of_the_pixels(wrapper):
+    model, seen = wrapper.model, []
+    for inputs in (wrapper.inputs, other(wrapper.inputs)):
+        with model.trace(**inputs):
+            for entry in model.vision.entries():
+                entry.value = 0
+            logits = model.logits.save()
+        seen.append(logits)
+    assert torch.equal(*seen)
+    assert not torch.allclose(seen[0], wrapper.logits)
+
+
+def test_leaving_one_entry_out_lets_the_picture_in(wrapper):
+    model = wrapper.model
+    for spared in range(len(model.vision.entries())):
+        seen = []
+        for inputs in (wrapper.inputs, other(wrapper.inputs)):
+            with model.trace(**inputs):
+                for number, entry in enumerate(model.vision.entries()):
+                    if number != spared:
+                        entry.value = 0
+                logits = model.logits.save()
+            seen.append(logits)
+        assert not torch.allclose(*seen), model.vision.entries()[spared]
+
+
+def test_entries_are_named_by_their_standard_paths(wrapper):
+    entries = wrapper.model.vision.entries()
+    assert entries
+    for entry in entries:
+        assert entry.path in repr(entry)
+        assert "image" in repr(entry) or "tower" in repr(entry)
+
+
+def test_a_text_model_has_no_entries():
+    from belvedere import StandardizedTransformer
+    from belvedere.testing import build
+
+    assert StandardizedTransformer(build("llama")).vision.entries() == []
+
+
+def test_a_note_stands_where_nothing_reads_and_nowhere_else(checkpoint):
+    """`test_writing` shows that these very values change no logits; here, that every view of support says so."""
+    model = checkpoint.model
+    rows = model.support(notes=True)
+    noted = {path(host, found) for host, found in available(model) if host.remark(found.name) is not None}
+    for host, found in available(model):
+        where = path(host, found)
+        # `vision.layers[2].self_attn.decays` stands under `vision.layers.decays`, by block where blocks differ.
+        before, block, rest = where.partition("layers[")
+        held = rows[f"{before}layers.{found.name}" if block else where]
+        if isinstance(held, dict):
+            held = held.get(int(rest.partition("]")[0]))
+        assert isinstance(held, Note) is (where in noted), where
+        assert held is None or isinstance(held, Note)
+
+
+def test_llava_s_last_block_is_noted_in_the_repr_and_in_support(llava):
+    rows = llava.model.support(notes=True)
+    assert set(rows["vision.layers.layer_output"]) == {2}
+    assert "takes the stream of block 1" in rows["vision.layers.layer_output"][2]
+    assert "takes the stream of block 1" in rows["vision.tower_output"]
+    assert llava.model.support()["vision.layers.layer_output"] is None
+    assert "note: nothing reads this block" in repr(llava.model.vision.layers[2])
+    assert "note:" not in repr(llava.model.vision.layers[1])
