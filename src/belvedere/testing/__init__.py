@@ -4,7 +4,8 @@
 import nnsight  # noqa: F401
 
 from belvedere.testing.row import Row
-from belvedere.testing.tiny import build
+from belvedere.testing.tiny import Tiny, build, tiny
+from belvedere.testing.weights import randomize
 from belvedere.testing.zoo import ROWS
 
-__all__ = ["ROWS", "Row", "build"]
+__all__ = ["ROWS", "Row", "Tiny", "build", "randomize", "tiny"]

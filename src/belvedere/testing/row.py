@@ -30,6 +30,8 @@ class Row:
         pictures: The image tokens of each picture.
         prompts: How many pictures each of the two prompts shows.
         shared: Values whose tensor someone else reads too, so that an edit in place is seen there.
+        processor: Makes its processor, where one can be made without a download.
+        placeholder: What stands for a picture in a prompt for it.
         attends: What a text position attends to: all before it (in a window, where the block has one), and besides
             the rest of its own picture, or of the prompt up to the suffix.
     """
@@ -44,6 +46,8 @@ class Row:
     pictures: tuple[int, ...] = (16, 16)
     prompts: tuple[int, int] = (1, 1)
     shared: tuple[str, ...] = ()
+    processor: Callable[[], Any] | None = None
+    placeholder: str = "<image>"
     attends: Literal["causal", "pictures both ways", "prompt both ways"] = "causal"
 
     def solo(self, number: int) -> dict[str, Tensor]:

@@ -4,6 +4,7 @@ from functools import partial
 
 from transformers import Gemma3Config, PaliGemmaConfig
 
+from belvedere.testing import processors
 from belvedere.testing.encodings import IMAGE_TOKEN, gemma_inputs, prefix_inputs
 from belvedere.testing.row import Row
 from belvedere.testing.zoo.text import GEMMA3, gemma, gemma3_text
@@ -28,12 +29,16 @@ def gemma3() -> Gemma3Config:
 
 
 ROWS: dict[str, Row] = {
-    "paligemma": Row(config=paligemma, inputs=prefix_inputs, tower=CLIP, attends="prompt both ways"),
+    "paligemma": Row(
+        config=paligemma, inputs=prefix_inputs, tower=CLIP, attends="prompt both ways", processor=processors.paligemma
+    ),
     "gemma3": Row(
         config=gemma3,
         inputs=partial(gemma_inputs, 4),
         tower=CLIP,
         pictures=(4, 4),
+        processor=processors.gemma3,
+        placeholder="<start>",
         added=GEMMA3,
         attends="pictures both ways",
     ),

@@ -5,6 +5,7 @@ from typing import Any
 
 from transformers import DeepseekVLConfig, LlavaConfig, PreTrainedConfig, VipLlavaConfig
 
+from belvedere.testing import processors
 from belvedere.testing.encodings import IMAGE_TOKEN, llava_inputs, sized_inputs
 from belvedere.testing.row import Row
 from belvedere.testing.zoo.pixtral import PIXTRAL_ROW
@@ -43,16 +44,29 @@ LAST: dict[str, Any] = {
 }
 
 ROWS: dict[str, Row] = {
-    "llava": Row(config=llava, inputs=llava_inputs, tower=CLIP, **LAST),
-    "llava_siglip": Row(config=llava_siglip, inputs=llava_inputs, tower=CLIP),
+    "llava": Row(config=llava, inputs=llava_inputs, tower=CLIP, processor=processors.llava, **LAST),
+    "llava_siglip": Row(
+        config=llava_siglip,
+        inputs=llava_inputs,
+        tower=CLIP,
+        processor=partial(processors.llava, 0, "SiglipImageProcessor", "full"),
+    ),
     "llava_pixtral": Row(
-        config=llava_pixtral, **{**PIXTRAL_ROW, "inputs": partial(sized_inputs, 1), "pictures": (24, 12, 8)}
+        config=llava_pixtral,
+        **{**PIXTRAL_ROW, "inputs": partial(sized_inputs, 1), "pictures": (24, 12, 8)},
+        processor=partial(processors.mistral, 1),
     ),
     "vipllava": Row(
         config=vipllava,
         inputs=llava_inputs,
         tower=CLIP,
+        processor=processors.llava,
         shared=("vision.layers[1].layer_input", "vision.layers[2].layer_input"),
     ),
-    "deepseek_vl": Row(config=deepseek_vl, inputs=llava_inputs, tower="model.vision_model.encoder.layers"),
+    "deepseek_vl": Row(
+        config=deepseek_vl,
+        inputs=llava_inputs,
+        tower="model.vision_model.encoder.layers",
+        processor=processors.deepseek,
+    ),
 }

@@ -5,6 +5,7 @@ from typing import Any
 
 from transformers import LightOnOcrConfig, Mistral3Config
 
+from belvedere.testing import processors
 from belvedere.testing.encodings import IMAGE_TOKEN, sized_inputs
 from belvedere.testing.row import PACKED, Row
 from belvedere.testing.zoo.text import mistral, qwen3
@@ -27,9 +28,10 @@ PIXTRAL_ROW: dict[str, Any] = {
 }
 
 ROWS: dict[str, Row] = {
-    "mistral3": Row(config=mistral3, **{**PIXTRAL_ROW, "pictures": (6, 3, 2)}),
+    "mistral3": Row(config=mistral3, **{**PIXTRAL_ROW, "pictures": (6, 3, 2)}, processor=processors.mistral),
     "lighton_ocr": Row(
         config=lighton_ocr,
         **{**PIXTRAL_ROW, "tower": "model.vision_encoder.transformer.layers", "pictures": (6, 3, 2)},
+        processor=processors.ocr,
     ),
 }

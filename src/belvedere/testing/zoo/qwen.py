@@ -1,9 +1,11 @@
 """Qwen's wrappers: every picture's patches in one row, a merger at the tower's end, three-dimensional positions."""
 
+from functools import partial
 from typing import Any
 
 from transformers import Qwen2_5_VLConfig, Qwen2VLConfig, Qwen3_5Config, Qwen3_5VisionConfig
 
+from belvedere.testing import processors
 from belvedere.testing.encodings import IMAGE_TOKEN, VIDEO_TOKEN, qwen_inputs
 from belvedere.testing.row import PACKED, Row
 from belvedere.testing.zoo.text import MROPE, TEXT, qwen3_5_text
@@ -61,10 +63,11 @@ QWEN_ROW: dict[str, Any] = {
     "inputs": qwen_inputs,
     "tower": "model.visual.blocks",
     "parts": ("attn", "mlp"),
+    "placeholder": "<start><image><end>",
 }
 
 ROWS: dict[str, Row] = {
-    "qwen3_5": Row(config=qwen3_5, **QWEN_ROW),
-    "qwen2_vl": Row(config=qwen2_vl, **QWEN_ROW),
-    "qwen2_5_vl": Row(config=qwen2_5_vl, **QWEN_ROW),
+    "qwen3_5": Row(config=qwen3_5, processor=partial(processors.qwen, "Qwen3VLProcessor"), **QWEN_ROW),
+    "qwen2_vl": Row(config=qwen2_vl, processor=processors.qwen, **QWEN_ROW),
+    "qwen2_5_vl": Row(config=qwen2_5_vl, processor=partial(processors.qwen, "Qwen2_5_VLProcessor"), **QWEN_ROW),
 }

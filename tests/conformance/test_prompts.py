@@ -1,0 +1,85 @@
+"""Prompts with pictures, through each model's own processor, are the same as their encoding."""
+
+import pytest
+import torch
+
+from belvedere import InputError
+from belvedere.testing import ROWS, tiny
+
+MADE = {name: tiny(name) for name, row in ROWS.items() if row.processor is not None}
+
+
+@pytest.fixture(params=list(MADE))
+def small(request):
+    return MADE[request.param]
+
+
+def encoded(small, prompt=None, images=None):
+    images = small.images if images is None else images
+    return dict(small.processor(text=prompt or small.prompt, images=[images], return_tensors="pt"))
+
+
+def test_a_prompt_with_pictures_is_its_encoding(small):
+    encoding = encoded(small)
+    plain = small.module(**encoding).logits
+    with small.model.trace(small.prompt, images=small.images):
+        mask = small.model.vision.image_token_mask.save()
+        features = small.model.vision.image_features.save()
+        split = small.model.vision.image_features_per_image.save()
+        first = small.model.layers[0].layer_input.save()
+        logits = small.model.logits.save()
+    assert torch.equal(logits, plain)
+    assert torch.equal(first[mask], features)
+    assert len(split) == 2
+    assert torch.equal(torch.cat(split), features)
+    with small.model.trace(**encoding):
+        same = small.model.logits.save()
+    assert torch.equal(same, plain)
+
+
+def test_one_picture_and_five(small):
+    for count in (1, 5):
+        images = (small.images * 3)[:count]
+        prompt = " and ".join([small.row.placeholder] * count) + " ?"
+        plain = small.module(**encoded(small, prompt, images)).logits
+        with small.model.trace(prompt, images=images):
+            split = small.model.vision.image_features_per_image.save()
+            logits = small.model.logits.save()
+        assert len(split) == count
+        assert torch.equal(logits, plain)
+
+
+def test_chat_messages_with_pictures_are_the_prompt_that_the_template_writes(small):
+    parts = [{"type": "text", "text": "what is in "}, *({"type": "image", "image": one} for one in small.images)]
+    messages = [{"role": "user", "content": parts}]
+    with small.model.trace(messages):
+        split = small.model.vision.image_features_per_image.save()
+        mask = small.model.vision.image_token_mask.save()
+    assert len(split) == 2
+    assert sum(map(len, split)) == mask.sum()
+
+
+def test_another_number_of_pictures_than_placeholders_is_refused_with_both(small):
+    with pytest.raises(InputError, match=r"2 .*1|1 .*2"), small.model.trace(small.prompt, images=small.images[:1]):
+        small.model.logits.save()
+
+
+def test_a_picture_for_a_prompt_without_a_placeholder_is_refused(small):
+    with pytest.raises(InputError, match="placeholder"), small.model.trace("what is this ?", images=small.images):
+        small.model.logits.save()
+
+
+def test_a_prompt_cut_off_inside_a_picture_is_refused_with_both_numbers(small):
+    encoding = encoded(small)
+    ids = encoding["input_ids"]
+    last = int((ids[0] == small.model.placeholder("image")).nonzero()[-1])
+    own = {key: held for key, held in encoding.items() if held.shape[:2] == ids.shape}
+    cut = {**encoding, **{key: held[:, :last] for key, held in own.items()}}
+    wanted = int((ids == small.model.placeholder("image")).sum())
+    with pytest.raises(InputError, match=f"{wanted - 1} image token.*{wanted}"), small.model.trace(**cut):
+        small.model.logits.save()
+
+
+def test_a_picture_that_is_none_names_its_number(small):
+    with pytest.raises(InputError, match="picture 1"), small.model.trace(small.prompt, images=[small.images[0], 3]):
+        small.model.logits.save()
