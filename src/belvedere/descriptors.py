@@ -189,6 +189,7 @@ class Value(eproperty, Generic[T]):
         waiting = pending(mediator, key)
         if waiting is not None:
             return waiting.view
+        name_call(self, host, mediator, location)
         served = visit(location)
         held = self.part(host).get(served)
         if is_one_of_many(held):
@@ -224,6 +225,7 @@ class Value(eproperty, Generic[T]):
         if self.read_only:
             raise WriteError(f"{self.path(host)} cannot be written: {self.read_only}")
         location = self.location(host)
+        name_call(self, host, Mediator.current(location), location)
         served = visit(location)
         held = self.part(host).get(served)
         written = as_written(value, self._view(host, held), self.path(host), self.layout)
@@ -297,6 +299,12 @@ def value(
         return made(read)
 
     return adopt
+
+
+def name_call(value: Value[Any], host: Standard, mediator: Mediator, location: str) -> None:
+    """Note a visit that does not say which call of the location it means, for the run to check at its end."""
+    if mediator.iteration == 0 and not getattr(mediator, "named_call", False):
+        host.interleaver.read_once(location, value.path(host))
 
 
 def heads_first(host: Any, edited: Any, held: Any) -> Any:

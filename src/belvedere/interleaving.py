@@ -14,6 +14,8 @@ from typing import Any
 from nnsight.intervention.interleaver import Interleaver as NNsightInterleaver
 from nnsight.intervention.interleaver import Mediator
 
+from belvedere.errors import InputError
+
 __all__ = ["Interleaver"]
 
 
@@ -25,11 +27,33 @@ class Interleaver(NNsightInterleaver):
         self.location = ""
         self._kept: dict[tuple[str, str], list[Any]] = {}
         self._watched: list[Any] = []
+        self._unnamed: dict[str, str] = {}
+        self._before: dict[str, int] = {}
         self._selectors: dict[str, dict[str, Callable[[Any], Any]]] = {}
 
     def watch(self, watched: Any) -> None:
         """Check a view at the end of the run; see `belvedere.edits.watch`."""
         self._watched.append(watched)
+
+    def read_once(self, location: str, path: str) -> None:
+        """Remember a read of a location that did not say which of its calls; several make it an error."""
+        self._unnamed[location] = path
+
+    def calls(self, location: str) -> int:
+        """How often the run has come to a location."""
+        return int(self.counts.get(location, 0)) - self._before.get(location, 0)
+
+    def _refuse_unnamed(self, unnamed: dict[str, str]) -> None:
+        """Raise where a value was read of a module that ran more often than the model itself did."""
+        forwards = max(self.calls("model.input"), 1)
+        for location, path in unnamed.items():
+            calls = self.calls(location)
+            if calls > forwards:
+                host, _, name = path.rpartition(".")
+                raise InputError(
+                    f"{path} was computed {calls} times in {forwards} forward(s), and only the first was served; "
+                    f"say which call you mean: {host}.call(0).{name} to {host}.call({calls - 1}).{name}"
+                )
 
     def keep(self, location: str, name: str, select: Callable[[Any], Any]) -> None:
         """Remember ``select(value)`` of every visit to ``location`` under a name, for the length of a run."""
@@ -46,16 +70,20 @@ class Interleaver(NNsightInterleaver):
 
     def __enter__(self) -> "Interleaver":
         self._kept.clear()
+        self._unnamed.clear()
+        self._before = dict(self.counts)
         super().__enter__()
         return self
 
     def __exit__(self, exc_type: Any, exc_value: Any, traceback: Any) -> bool:
         watched, self._watched = self._watched, []
+        unnamed = dict(self._unnamed)
         self._kept.clear()
         swallowed = bool(super().__exit__(exc_type, exc_value, traceback))
         if exc_type is None:
             for one in watched:
                 one.check()
+            self._refuse_unnamed(unnamed)
         return swallowed
 
     def handle(self, provider: str, value: Any) -> Any:

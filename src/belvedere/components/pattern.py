@@ -18,7 +18,7 @@ from nnsight.intervention.interleaver import Mediator
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from belvedere.descriptors import Place, Reason, Value, as_written
+from belvedere.descriptors import Place, Reason, Value, as_written, name_call
 from belvedere.edits import PendingEdit, hold, pending, visit
 from belvedere.gradients import in_graph
 
@@ -167,6 +167,7 @@ class PatternValue(Value[Any]):
         waiting = pending(mediator, key)
         if waiting is not None:
             return waiting.view
+        name_call(self, host, mediator, location)
         served = visit(location)
         view = self._view(host, served)
         written = (self.result(host), lambda: self.replace(host, view, served))

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from nnsight.intervention.envoy import Envoy
 
+from belvedere.components.calls import Called
 from belvedere.descriptors import KeptValue, Value
 from belvedere.operations import install
 
@@ -132,6 +133,21 @@ class Standard(Envoy):
             return f"; it is a value of {elsewhere[0].rpartition('.')[0]}"
         near = get_close_matches(name, [*self.values(), *self._child_map, *self._aliases], n=1)
         return f"; did you mean {near[0]!r}?" if near else ""
+
+    def call(self, number: int) -> Called:
+        """The values of this envoy, or of what is below it, at one of several calls of a forward.
+
+        A tower that sees pictures and then a video runs twice; ``model.vision.call(1).tower_output`` is the video's.
+
+        Args:
+            number: Which call, from 0, in the order of the forward.
+        """
+        return Called(self, number)
+
+    @property
+    def num_calls(self) -> int:
+        """Inside a trace: how many times this envoy's module has been called so far."""
+        return int(self.interleaver.calls(f"{self.path}.input"))
 
     def idle(self, name: str) -> str | None:
         """Why the input of the running trace does not make a value of this envoy; ``None`` where it does."""
