@@ -12,7 +12,8 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 #: From those that know nothing to those that know everything; a part may import parts of earlier lines.
 LAYERS = (
-    ("errors", "geometry", "gradients", "interleaving", "operations", "select", "shapes", "sizes"),
+    ("errors",),
+    ("geometry", "gradients", "interleaving", "operations", "select", "shapes", "sizes"),
     ("edits", "layouts"),
     ("descriptors",),
     ("components",),
@@ -22,7 +23,7 @@ LAYERS = (
     ("batching",),
     ("standardized",),
     ("experiments", "plot", "testing"),
-    ("report",),
+    ("draft", "report"),
     ("cli",),
 )
 RANK = {part: rank for rank, layer in enumerate(LAYERS) for part in layer}

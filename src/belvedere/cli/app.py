@@ -20,7 +20,7 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 app.command()(support)
-app.command()(families)
+app.add_typer(families, name="families")
 app.command()(demo)
 
 
