@@ -84,7 +84,8 @@ def _wrapper(module: nn.Module, types: dict[str, str]) -> Iterator[str]:
     default = families.Wrapper()
     (text, _), (tower, held) = _find(module, types["text"]), _find(module, types["towers"])
     inner = text.rpartition(".")[0]
-    projector = next((path for path, _ in _children(module, inner) if PROJECTOR.search(path.rpartition(".")[2])), None)
+    below = (path for path, _ in _children(module, inner) if PROJECTOR.search(path.rpartition(".")[2]))
+    projector: str | None = next(below, None)
     if projector is None and held is not None:
         projector = next((f"{tower}.{name}" for name, _ in held.named_children() if PROJECTOR.search(name)), None)
     found = {"text": text, "tower": tower, "projector": projector, "inner": inner}
@@ -147,8 +148,8 @@ def _names(stack: nn.Module) -> Iterator[tuple[str, str]]:
         for standard, pattern in KINDS.items():
             if re.search(pattern, kind):
                 yield name, standard
-        if NORM.search(kind) and (standard := next(norms, None)) is not None:
-            yield name, standard
+        if NORM.search(kind) and (position := next(norms, None)) is not None:
+            yield name, position
     for name, part in stack.named_modules():
         if isinstance(part, (nn.Conv2d, nn.Conv3d)) and "layers" not in name:
             yield (name.rpartition(".")[0] if name.endswith(".proj") else name), "patch_embed"

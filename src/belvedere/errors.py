@@ -43,16 +43,19 @@ class UnsupportedFamily(ValueError):  # noqa: N818 - named for what it says, as 
         part: Which part is unknown: ``text``, ``tower`` or ``wrapper``.
         model_type: The ``model_type`` that the config gives it.
         known: The model types that the shelf has.
+        cause: What stands in the way of an entry, where someone has looked.
     """
 
-    def __init__(self, part: str, model_type: str, known: Iterable[str]) -> None:
-        self.part, self.model_type, self.known = part, model_type, tuple(known)
-        super().__init__(part, model_type, self.known)
+    def __init__(self, part: str, model_type: str, known: Iterable[str], cause: str = "") -> None:
+        self.part, self.model_type, self.known, self.cause = part, model_type, tuple(known), cause
+        super().__init__(part, model_type, self.known, cause)
 
     def __str__(self) -> str:
         shelf = {"text": "text", "tower": "towers", "wrapper": "wrappers"}[self.part]
+        cause = f" ({self.cause})" if self.cause else ""
         return (
-            f"no {self.part} entry for model_type {self.model_type!r}; known: {', '.join(self.known) or 'none'}. "
+            f"no {self.part} entry for model_type {self.model_type!r}{cause}; "
+            f"known: {', '.join(self.known) or 'none'}. "
             f"Register one with belvedere.families.register({shelf!r}, {self.model_type!r}, entry), or pass "
             f"family={{{self.part!r}: <a known type with the same modules>}} for this load"
         )

@@ -25,9 +25,10 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from belvedere.errors import UnsupportedFamily
+from belvedere.families.declined import DECLINED, reason
 from belvedere.families.facts import DEFAULT_ROWS, DEFAULT_TOWER, Rows, Wrapper
 
-__all__ = ["PARTS", "Family", "Rows", "Wrapper", "compose", "known", "lookup", "register"]
+__all__ = ["DECLINED", "PARTS", "Family", "Rows", "Wrapper", "compose", "known", "lookup", "register"]
 
 #: Each shelf, and the part of a checkpoint that it describes.
 PARTS = {"text": "text", "towers": "tower", "wrappers": "wrapper"}
@@ -91,7 +92,8 @@ def lookup(shelf: str, model_type: str) -> Any:
     if model_type in _outside(shelf):
         return _outside(shelf)[model_type].load()
     if model_type not in _files(shelf):
-        raise UnsupportedFamily(PARTS[shelf], model_type, known(shelf))
+        cause = (reason(model_type) or "") if shelf == "wrappers" else ""
+        raise UnsupportedFamily(PARTS[shelf], model_type, known(shelf), cause)
     return import_module(f"belvedere.families.{shelf}.{model_type}")
 
 
@@ -156,7 +158,8 @@ def compose(config: Any, **instead: str) -> Family:
         types = {"text": config.get_text_config(), "tower": vision, "wrapper": config}
         chosen = {part: instead.get(part) or getattr(held, "model_type", "") for part, held in types.items()}
         family = Family(**chosen)
-    for shelf, part in PARTS.items():
+    # The wrapper first: what stands in its way says more than that its text type is unknown too.
+    for shelf, part in reversed(PARTS.items()):
         if getattr(family, part) is not None:
             lookup(shelf, getattr(family, part))
     return family
