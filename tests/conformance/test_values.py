@@ -235,6 +235,8 @@ FIXED_AXES = {"hidden", "vocab", "heads", "kv_heads", "head_dim", "vision_hidden
     "value_heads",
     "key_dim",
     "value_dim",
+    "experts",
+    "routed",
 }
 
 
