@@ -4,7 +4,7 @@ nnsight brackets every call and every assignment of a forward and numbers them, 
 ``attention_interface_1`` changes as soon as a line is added above it. Here an operation is named by its own text:
 
 ``attention_interface()``
-    the first call of that name; ``attention_interface()[1]`` is the second one.
+    the first call of that name; ``attention_interface()[1]`` is the second one, ``[-1]`` the last.
 ``pos_embeds=``
     the first assignment to that name.
 ``self.add()#``
@@ -39,7 +39,7 @@ class _Labels(Instrument):
         operation = f"{name}=" if bound else f"{name}()"
         occurrence = self.seen.get(operation, 0)
         self.seen[operation] = occurrence + 1
-        self.labels[f"{operation}[{occurrence}]"] = label
+        self.labels[f"{operation}[{occurrence}]"] = self.labels[f"{operation}[-1]"] = label
         wrapped: ast.Call = super().wrap(name, fn, args, keywords, node)
         return wrapped
 

@@ -3,6 +3,7 @@
 from belvedere.components.attention import Attention, GatedAttention
 from belvedere.components.choice import Having
 from belvedere.components.deepstack import DeepstackLayer, DeepstackText
+from belvedere.components.glm import GlmPositions, GlmVision, PlacedGlmVision
 from belvedere.components.layer import Layer
 from belvedere.components.mixture import GatedSharedMixture, Mixture, SharedMixture
 from belvedere.components.mlp import Mlp
@@ -11,7 +12,7 @@ from belvedere.components.pixtral import PixtralVision, PixtralVisionAttention
 from belvedere.components.reach import NoVision
 from belvedere.components.recurrent import LinearAttention
 from belvedere.components.sandwich import SandwichAttention, SandwichMlp
-from belvedere.components.scatter import ImageAndVideoScatter, ImageScatter
+from belvedere.components.scatter import ImageAndVideoScatter, ImageScatter, SoundFirstScatter
 from belvedere.components.segments import PER_IMAGE, QwenVisionAttention
 from belvedere.components.stack import Stack, Text
 from belvedere.components.standard import Standard
@@ -41,6 +42,8 @@ __all__ = [
     "DeepstackText",
     "GatedAttention",
     "GatedSharedMixture",
+    "GlmPositions",
+    "GlmVision",
     "Having",
     "ImageAndVideoScatter",
     "ImageScatter",
@@ -51,12 +54,14 @@ __all__ = [
     "NoVision",
     "PixtralVision",
     "PixtralVisionAttention",
+    "PlacedGlmVision",
     "QwenVision",
     "QwenVisionAttention",
     "RotaryQwenVision",
     "SandwichAttention",
     "SandwichMlp",
     "SharedMixture",
+    "SoundFirstScatter",
     "Stack",
     "Standard",
     "Text",

@@ -60,6 +60,7 @@ class Wrapper:
         tokens: How many image tokens a picture becomes; ``None`` where that depends on more than its patches.
         video_token: The config's name for the video placeholder's id; ``None`` where the model takes no video.
         first_position: The position that the model gives a prompt's first token.
+        counts_positions: Whether the model derives all positions from ids and mask, so that none may be given.
     """
 
     text: str = "model.language_model"
@@ -71,6 +72,7 @@ class Wrapper:
     image_token: str = "image_token_id"
     video_token: str | None = None
     first_position: int = 0
+    counts_positions: bool = False
     tokens: Tokens | None = every_patch
 
 

@@ -63,8 +63,10 @@ QWEN_ROW: dict[str, Any] = {
     "parts": ("attn", "mlp"),
 }
 
+WINDOWS = "the merger's rows are in window order, and put back before they are written"
+
 ROWS: dict[str, Row] = {
     "qwen3_5": Row(config=qwen3_5, unread=("state_output",), **QWEN_ROW),
     "qwen2_vl": Row(config=qwen2_vl, **QWEN_ROW),
-    "qwen2_5_vl": Row(config=qwen2_5_vl, **QWEN_ROW),
+    "qwen2_5_vl": Row(config=qwen2_5_vl, reordered=WINDOWS, **QWEN_ROW),
 }
