@@ -65,6 +65,11 @@ def wrapper(request):
     return _built[request.param, "sdpa"]
 
 
+@pytest.fixture(params=[name for name, row in ROWS.items() if "image_grid_thw" in row.inputs()])
+def packed(request):
+    return _built[request.param, "sdpa"]
+
+
 @pytest.fixture(params=[(name, attention) for name in ROWS for attention in ("sdpa", "eager")], ids="-".join)
 def any_attention(request):
     return _built[request.param]

@@ -54,6 +54,8 @@ def assemble(
     pictures = [model.pictures({**one.encoding, **one.forward}) for one in encoded]
     if len(encoded) > 1 and any(shown.videos for shown in pictures):
         raise InputError("several invokes in one trace can show pictures but not videos; trace each video on its own")
+    if len(encoded) > 1 and any("input_features" in {**one.encoding, **one.forward} for one in encoded):
+        raise InputError("several invokes in one trace can show pictures but not sounds; trace each sound on its own")
     forward = {key: given for one in encoded for key, given in one.forward.items()}
     encoding = encoded[0].encoding if len(encoded) == 1 else _collate(model, [one.encoding for one in encoded])
     if len(encoded) > 1 or encoded[0].padded:
@@ -267,5 +269,8 @@ def _supply_positions(model: StandardizedTransformer, encoding: dict[str, Any]) 
     mask = encoding.get("attention_mask")
     if mask is None or bool(mask.all()) or "position_ids" in encoding or "mm_token_type_ids" in encoding:
         return
-    first = 0 if model.family.wrapper is None else model.family.facts.first_position
+    facts = None if model.family.wrapper is None else model.family.facts
+    if facts is not None and facts.counts_positions:
+        return
+    first = 0 if facts is None else facts.first_position
     encoding["position_ids"] = processing.positions(mask) + first

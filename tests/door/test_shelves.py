@@ -71,11 +71,13 @@ def renamed(stack: Stack, native: str, standard: str) -> bool:
     return False
 
 
-def served(stack: Stack, pattern: str, envoy: type) -> bool:
-    """Whether an envoy of this very class stands at a place of the pattern."""
-    _, _, part = pattern.partition("layers.*")
+def served(stack: Stack, pattern: str, envoy: type | components.Having) -> bool:
+    """Whether an envoy of this very class, or of one of those to choose from, stands at a place of the pattern."""
+    _, among_blocks, part = pattern.partition("layers.*")
     hosts = [vars(block).get(part.lstrip(".")) if part else block for block in stack.layers]
-    return any(type(host) is envoy for host in hosts)
+    hosts = hosts if among_blocks else [vars(stack).get(pattern)]
+    classes = (envoy.envoy, envoy.otherwise) if isinstance(envoy, components.Having) else (envoy,)
+    return any(type(host) in classes for host in hosts)
 
 
 @pytest.mark.parametrize(("shelf", "entry"), TABLES)
@@ -106,6 +108,7 @@ def test_every_component_is_used():
 
 
 def below(stack: Stack):
+    yield from vars(stack).values()
     for block in stack.layers:
         yield block
         yield from vars(block).values()

@@ -1,15 +1,18 @@
 """What a value means, and how it is read and written; components know no family."""
 
 from belvedere.components.attention import Attention, GatedAttention
+from belvedere.components.choice import Having
+from belvedere.components.deepstack import DeepstackLayer, DeepstackText
+from belvedere.components.glm import GlmPositions, GlmVision, PlacedGlmVision
 from belvedere.components.layer import Layer
-from belvedere.components.mixture import Mixture
+from belvedere.components.mixture import GatedSharedMixture, Mixture, SharedMixture
 from belvedere.components.mlp import Mlp
 from belvedere.components.packed import QwenVision, RotaryQwenVision
 from belvedere.components.pixtral import PixtralVision, PixtralVisionAttention
 from belvedere.components.reach import NoVision
 from belvedere.components.recurrent import LinearAttention
 from belvedere.components.sandwich import SandwichAttention, SandwichMlp
-from belvedere.components.scatter import ImageAndVideoScatter, ImageScatter
+from belvedere.components.scatter import ImageAndVideoScatter, ImageScatter, SoundFirstScatter
 from belvedere.components.segments import PER_IMAGE, QwenVisionAttention
 from belvedere.components.stack import Stack, Text
 from belvedere.components.standard import Note, Standard
@@ -17,7 +20,7 @@ from belvedere.components.vision import Vision
 from belvedere.components.vision_block import VisionAttention, VisionLayer, VisionMlp
 
 #: Which envoy serves which standard name of a text block.
-TEXT_BLOCK: dict[str, type[Standard]] = {
+TEXT_BLOCK: dict[str, type[Standard] | Having] = {
     "layers.*": Layer,
     "layers.*.self_attn": Attention,
     "layers.*.linear_attn": LinearAttention,
@@ -35,7 +38,13 @@ __all__ = [
     "TEXT_BLOCK",
     "VISION_BLOCK",
     "Attention",
+    "DeepstackLayer",
+    "DeepstackText",
     "GatedAttention",
+    "GatedSharedMixture",
+    "GlmPositions",
+    "GlmVision",
+    "Having",
     "ImageAndVideoScatter",
     "ImageScatter",
     "Layer",
@@ -46,11 +55,14 @@ __all__ = [
     "Note",
     "PixtralVision",
     "PixtralVisionAttention",
+    "PlacedGlmVision",
     "QwenVision",
     "QwenVisionAttention",
     "RotaryQwenVision",
     "SandwichAttention",
     "SandwichMlp",
+    "SharedMixture",
+    "SoundFirstScatter",
     "Stack",
     "Standard",
     "Text",

@@ -29,9 +29,12 @@ class QwenVision(Vision):
         """The learned position table at each patch, resampled to its picture's grid; added to `patch_embeddings`."""
         return as_patches(held)
 
-    @value("rotary_pos_emb.output", unavailable=unseen, description="cos and sin that the blocks get")
+    @value(":position_embeddings=[-1].output", unavailable=unseen, description="cos and sin that the blocks get")
     def rotary(self, held: Rotary) -> Rotary:
-        """The cos and sin of each patch's rotation, by row and column: two tensors ``[patches, head_dim]``."""
+        """The cos and sin of each patch's rotation, by row and column: two tensors ``[patches, head_dim]``.
+
+        In the order of the blocks' own rows, which on a windowed tower is that of the windows.
+        """
         return held
 
     @value(

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from belvedere.components.standard import Standard
 
-__all__ = ["ImageAndVideoScatter", "ImageScatter"]
+__all__ = ["ImageAndVideoScatter", "ImageScatter", "SoundFirstScatter"]
 
 
 class ImageScatter(Standard):
@@ -35,3 +35,10 @@ class ImageAndVideoScatter(ImageScatter):
     """A wrapper that writes images first and videos second, by the same operation."""
 
     video_scatter = "inputs_embeds.masked_scatter()[1]"
+
+
+class SoundFirstScatter(ImageScatter):
+    """A wrapper that writes sounds first, images second and videos third, by the same operation."""
+
+    scatter = "inputs_embeds.masked_scatter()[1]"
+    video_scatter = "inputs_embeds.masked_scatter()[2]"

@@ -79,17 +79,17 @@ class QwenVisionAttention(Mixer):
             slice(first, last) for first, last in pairwise(ends) if first >= 0 and (length is None or last <= length)
         ]
 
-    @value(":query_states=.output", unavailable=unseen, description="queries, rotated, of the whole row")
+    @value(":query_states=[-1].output", unavailable=unseen, description="queries, rotated, of the whole row")
     def attention_queries(self, held: Tensor) -> VisionQueries:
         """The queries of every patch in the row, after rotary embedding: ``[1, heads, patches, head_dim]``."""
         return held
 
-    @value(":key_states=.output", unavailable=unseen, description="keys, rotated, of the whole row")
+    @value(":key_states=[-1].output", unavailable=unseen, description="keys, rotated, of the whole row")
     def attention_keys(self, held: Tensor) -> VisionKeys:
         """The keys of every patch in the row, after rotary embedding: ``[1, heads, patches, head_dim]``."""
         return held
 
-    @value(":value_states=.output", unavailable=unseen, description="values of the whole row")
+    @value(":value_states=[-1].output", unavailable=unseen, description="values of the whole row")
     def attention_values(self, held: Tensor) -> VisionValues:
         """The values of every patch in the row: ``[1, heads, patches, head_dim]``."""
         return held

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from belvedere.components import ImageScatter, Standard, Vision
+from belvedere.components import ImageScatter, Standard, Text, Vision
 
 __all__ = ["Rows", "Wrapper", "every_patch", "fixed", "folded"]
 
@@ -62,6 +62,7 @@ class Wrapper:
         feature_layers: The config's name for the tower blocks whose stream the wrapper takes, where it names any.
         normed: Whether the last of them means the stream after the tower's final norm.
         first_position: The position that the model gives a prompt's first token.
+        counts_positions: Whether the model derives all positions from ids and mask, so that none may be given.
     """
 
     text: str = "model.language_model"
@@ -75,9 +76,11 @@ class Wrapper:
     feature_layers: str = "vision_feature_layer"
     normed: bool = False
     first_position: int = 0
+    counts_positions: bool = False
     tokens: Tokens | None = every_patch
 
 
 #: What a tower's entry has when it says nothing else.
 DEFAULT_ROWS = Rows()
+DEFAULT_TEXT: type[Standard] = Text
 DEFAULT_TOWER: type[Standard] = Vision

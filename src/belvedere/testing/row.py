@@ -27,6 +27,8 @@ class Row:
         parts: Native names of a tower block's attention and MLP.
         added: Native names of the modules of a text block whose outputs are added to the stream, where these are not
             the attention and the MLP themselves.
+        reordered: Why the projector's rows are not in the order in which they are written; empty where they are.
+        pre_norm: The native path of the norm that patches pass before positions are added to them.
         pictures: The image tokens of each picture.
         prompts: How many pictures each of the two prompts shows.
         shared: Values whose tensor someone else reads too, so that an edit in place is seen there.
@@ -43,6 +45,8 @@ class Row:
     tower: str = ""
     parts: tuple[str, str] = ("self_attn", "mlp")
     added: tuple[str, str] | None = None
+    reordered: str = ""
+    pre_norm: str = ""
     pictures: tuple[int, ...] = (16, 16)
     prompts: tuple[int, int] = (1, 1)
     shared: tuple[str, ...] = ()
