@@ -20,7 +20,7 @@ def test_probabilities_equal_eager_attentions_own(any_attention):
     model, inputs = any_attention.model, any_attention.inputs
     rows = inputs["attention_mask"].bool()
     for number in attending(model):
-        native = f"{any_attention.row.blocks}.{number}.self_attn"
+        native = any_attention.row.attention(number)
         truth = hooked(any_attention.eager, inputs, native)[native][2][1]
         with model.trace(**inputs):
             pattern = model.layers[number].self_attn.attention_probabilities.save()
@@ -89,7 +89,9 @@ def test_head_outputs_times_gate_through_the_output_projection_are_what_is_added
             gate = (attention.attention_gate if gated else torch.ones(1)).save()
             added = attention.output[0].save()
         mixed = outputs * gate
-        projected = checkpoint.raw.get_submodule(f"{checkpoint.row.blocks}.{number}.self_attn.o_proj")
+        projected = checkpoint.raw.get_submodule(
+            f"{checkpoint.row.attention(number)}.{checkpoint.row.native('o_proj')}"
+        )
         torch.testing.assert_close(projected(mixed.transpose(1, 2).flatten(2)), added, **CLOSE)
     assert gated is checkpoint.name.startswith("qwen3_5")
 

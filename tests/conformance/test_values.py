@@ -10,6 +10,10 @@ def blocks(checkpoint):
     return [f"{checkpoint.row.blocks}.{number}" for number in range(checkpoint.model.num_layers)]
 
 
+def attending(model):
+    return [number for number, block in enumerate(model.layers) if "self_attn" in vars(block)]
+
+
 def mixer(block):
     return "linear_attn" if "linear_attn" in vars(block) else "self_attn"
 
@@ -52,7 +56,7 @@ def test_what_each_part_of_a_text_block_adds_is_what_a_hook_sees_and_the_sum_is_
             attention = getattr(model.layers[number], part).attention_output.save()
             mlp = model.layers[number].mlp.mlp_output.save()
             leaving = model.layers[number].layer_output.save()
-        paths = [f"{native}.{name}" for name in checkpoint.row.added or (part, "mlp")]
+        paths = [f"{native}.{checkpoint.row.native(name)}" for name in checkpoint.row.added or (part, "mlp")]
         seen = hooked(checkpoint.raw, checkpoint.inputs, *paths)
         assert torch.equal(attention, first(seen[paths[0]][2]))
         assert torch.equal(mlp, first(seen[paths[1]][2]))
@@ -168,11 +172,11 @@ def test_root_values_are_the_forwards_own(checkpoint):
         embedded = model.token_embeddings.save()
         logits = model.logits.save()
         after = model.next_token_probs.save()
-    stack = checkpoint.row.blocks.removesuffix(".layers")
+    native = f"{checkpoint.row.stack}.{checkpoint.row.native('embed_tokens')}"
     assert torch.equal(ids, inputs["input_ids"])
     assert torch.equal(mask, inputs["attention_mask"])
     assert tuple(size) == tuple(inputs["input_ids"].shape)
-    assert torch.equal(embedded, output_of(checkpoint.raw, inputs, f"{stack}.embed_tokens"))
+    assert torch.equal(embedded, output_of(checkpoint.raw, inputs, native))
     assert torch.equal(logits, checkpoint.logits)
     torch.testing.assert_close(after, checkpoint.logits[:, -1].softmax(-1))
 
@@ -195,9 +199,10 @@ def test_a_standard_path_and_its_native_path_are_one_envoy(checkpoint):
     model = checkpoint.model
     for number, native in enumerate(blocks(checkpoint)):
         assert model.layers[number] is model.get(native)
-    stack = checkpoint.row.blocks.removesuffix(".layers")
-    assert model.embed_tokens is model.get(f"{stack}.embed_tokens")
-    assert model.norm is model.get(f"{stack}.norm")
+    for name in ("embed_tokens", "norm"):
+        assert getattr(model, name) is model.get(f"{checkpoint.row.stack}.{checkpoint.row.native(name)}")
+    for number in attending(model):
+        assert model.layers[number].self_attn is model.get(checkpoint.row.attention(number))
     if checkpoint.row.tower:
         for number in range(model.vision.num_layers):
             assert model.vision.layers[number] is model.get(f"{checkpoint.row.tower}.{number}")

@@ -130,9 +130,10 @@ def test_zeroing_a_head_is_subtracting_its_own_contribution(checkpoint):
     with model.trace(**inputs):
         attention.attention_head_outputs[:, 2] = 0
         without = attention.output[0].save()
-    weight = checkpoint.raw.get_submodule(f"{checkpoint.row.blocks}.{number}.self_attn.o_proj").weight
-    width = outputs.shape[-1]
-    own = (outputs * gate)[:, 2] @ weight[:, 2 * width : 3 * width].T
+    projection = checkpoint.raw.get_submodule(f"{checkpoint.row.attention(number)}.{checkpoint.row.native('o_proj')}")
+    alone = torch.zeros_like(outputs)
+    alone[:, 2] = (outputs * gate)[:, 2]
+    own = projection(alone.transpose(1, 2).flatten(2)) - projection(torch.zeros_like(alone).transpose(1, 2).flatten(2))
     torch.testing.assert_close(added - without, own, atol=1e-5, rtol=1e-5)
 
 

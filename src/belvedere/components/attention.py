@@ -40,7 +40,9 @@ class Mixer(Standard):
     @property
     def head_dim(self) -> int:
         """The width of one head."""
-        return int(getattr(self._module, "head_dim", 0) or self.layer.stack.config.head_dim)
+        config = self.layer.stack.config
+        own = getattr(self._module, "head_dim", None) or getattr(config, "head_dim", None)
+        return int(own or config.hidden_size // self.num_heads)
 
 
 def result_location(host: Standard) -> str:

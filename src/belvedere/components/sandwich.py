@@ -1,4 +1,4 @@
-"""Blocks whose attention and MLP pass a norm on their way to the stream: what is added is that norm's output."""
+"""Blocks whose attention and MLP pass a norm (or a dropout) on their way to the stream: its output is what is added."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class SandwichAttention(Attention):
     """Softmax attention whose result is normed before it is added (Gemma 3).
 
     Attributes:
-        AFTER: The norm, by its native name in the block.
+        AFTER: What it passes last before it is added, by its native name in the block.
     """
 
     AFTER: ClassVar[str] = "post_attention_layernorm"
 
-    @value(after, select=First(), description="what attention adds to the stream, normed")
+    @value(after, select=First(), description="what attention adds, past its norm")
     def attention_output(self, held: Tensor) -> Residual:
         """What attention adds to the stream, after its norm.
 
@@ -43,12 +43,12 @@ class SandwichMlp(Mlp):
     """A dense MLP whose result is normed before it is added (Gemma 3).
 
     Attributes:
-        AFTER: The norm, by its native name in the block.
+        AFTER: What it passes last before it is added, by its native name in the block.
     """
 
     AFTER: ClassVar[str] = "post_feedforward_layernorm"
 
-    @value(after, select=First(), description="what the MLP adds to the stream, normed")
+    @value(after, select=First(), description="what the MLP adds, past its norm")
     def mlp_output(self, held: Tensor) -> Residual:
         """What the MLP adds to the stream, after its norm; before it, ``mlp.output``."""
         return held

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from torch import Tensor
@@ -27,6 +27,8 @@ class Row:
         parts: Native names of a tower block's attention and MLP.
         added: Native names of the modules of a text block whose outputs are added to the stream, where these are not
             the attention and the MLP themselves.
+        natives: Native names of a text stack's modules, by standard name, where they differ (``self_attn`` and its
+            ``o_proj`` among them).
         pictures: The image tokens of each picture.
         prompts: How many pictures each of the two prompts shows.
         unread: Values that nothing on the way to the logits depends on.
@@ -42,11 +44,25 @@ class Row:
     tower: str = ""
     parts: tuple[str, str] = ("self_attn", "mlp")
     added: tuple[str, str] | None = None
+    natives: Mapping[str, str] = field(default_factory=dict)
     pictures: tuple[int, ...] = (16, 16)
     prompts: tuple[int, int] = (1, 1)
     unread: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
     attends: Literal["causal", "pictures both ways", "prompt both ways"] = "causal"
+
+    @property
+    def stack(self) -> str:
+        """The native path of the text stack."""
+        return self.blocks.rpartition(".")[0]
+
+    def native(self, name: str) -> str:
+        """The native name of a text module, by its standard one."""
+        return self.natives.get(name, name)
+
+    def attention(self, number: int) -> str:
+        """The native path of a text block's attention."""
+        return f"{self.blocks}.{number}.{self.native('self_attn')}"
 
     def solo(self, number: int) -> dict[str, Tensor]:
         """One prompt of the batch, without its padding, and with its own pictures."""
