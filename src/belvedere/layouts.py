@@ -14,7 +14,8 @@ An axis name means one thing everywhere:
 ``image_tokens``
     placeholder positions of all pictures, in prompt order.
 ``heads``, ``kv_heads``, ``head_dim``
-    of a softmax attention; ``key_heads``, ``value_heads``, ``key_dim`` and ``value_dim`` of a recurrent mixer.
+    of a softmax attention; ``key_heads``, ``value_heads``, ``key_dim`` and ``value_dim`` of a recurrent mixer;
+    ``value_dim`` too of an attention whose values are not as wide as its keys.
 ``segment``
     patches that attend to each other: a picture, a frame or a window.
 ``experts``, ``routed``
@@ -36,6 +37,8 @@ Queries = Float[Tensor, "batch heads seq head_dim"]
 Keys = Float[Tensor, "batch kv_heads keys head_dim"]
 Values = Float[Tensor, "batch kv_heads keys head_dim"]
 HeadOutputs = Float[Tensor, "batch heads seq head_dim"]
+LatentValues = Float[Tensor, "batch heads keys value_dim"]
+LatentHeadOutputs = Float[Tensor, "batch heads seq value_dim"]
 Gate = Float[Tensor, "batch heads seq head_dim"]
 Pattern = Float[Tensor, "batch heads seq keys"]
 
@@ -79,6 +82,8 @@ __all__ = [
     "ImageFeaturesPerImage",
     "ImageTokenMask",
     "Keys",
+    "LatentHeadOutputs",
+    "LatentValues",
     "Logits",
     "MergedPatches",
     "NextTokenProbs",

@@ -49,7 +49,8 @@ def test_scores_are_scaled_products_under_the_causal_and_the_padding_mask(any_at
         keys = model.layers[number].self_attn.attention_keys.save()
         scores = model.layers[number].self_attn.attention_scores.save()
     length = queries.shape[2]
-    expected = queries @ repeated(keys, queries.shape[1]).transpose(2, 3) / queries.shape[-1] ** 0.5
+    scale = any_attention.row.scale or queries.shape[-1] ** -0.5
+    expected = queries @ repeated(keys, queries.shape[1]).transpose(2, 3) * scale
     seen = torch.ones(length, length).tril().bool()
     if getattr(model.config, "layer_types", [""])[0] == "sliding_attention":
         seen &= ~seen.tril(-model.config.sliding_window)

@@ -1,6 +1,7 @@
 """What a value means, and how it is read and written; components know no family."""
 
 from belvedere.components.attention import Attention, GatedAttention
+from belvedere.components.latent import LatentAttention
 from belvedere.components.layer import Layer
 from belvedere.components.mixture import Mixture
 from belvedere.components.mlp import Mlp
@@ -38,6 +39,7 @@ __all__ = [
     "GatedAttention",
     "ImageAndVideoScatter",
     "ImageScatter",
+    "LatentAttention",
     "Layer",
     "LinearAttention",
     "Mixture",

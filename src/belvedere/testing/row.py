@@ -33,6 +33,7 @@ class Row:
         prompts: How many pictures each of the two prompts shows.
         unread: Values that nothing on the way to the logits depends on.
         shared: Values whose tensor someone else reads too, so that an edit in place is seen there.
+        scale: What the products of queries and keys are multiplied by, where it is not the root of the head's width.
         attends: What a text position attends to: all before it (in a window, where the block has one), and besides
             the rest of its own picture, or of the prompt up to the suffix.
     """
@@ -49,6 +50,7 @@ class Row:
     prompts: tuple[int, int] = (1, 1)
     unread: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
+    scale: float | None = None
     attends: Literal["causal", "pictures both ways", "prompt both ways"] = "causal"
 
     @property

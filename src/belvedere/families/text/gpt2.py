@@ -1,4 +1,4 @@
-"""GPT-2 (`GPT2Model`): learned positions are added to the embeddings; one fused projection for queries, keys, values."""
+"""GPT-2 (`GPT2Model`): learned positions are added to the embeddings; one projection makes queries, keys, values."""
 
 from belvedere.components import TEXT_BLOCK
 
