@@ -268,7 +268,9 @@ def _padded(rows: torch.Tensor, width: int, fill: int, left: bool) -> torch.Tens
 def _supply_positions(model: StandardizedTransformer, encoding: dict[str, Any]) -> None:
     """Count each padded row from its own first token, unless the model derives positions from the token types."""
     mask = encoding.get("attention_mask")
-    if mask is None or bool(mask.all()) or "position_ids" in encoding or "mm_token_type_ids" in encoding:
+    if mask is None or bool(mask.all()) or "position_ids" in encoding:
+        return
+    if "mm_token_type_ids" in encoding and hasattr(model.get(model.family.facts.inner)._module, "get_rope_index"):
         return
     encoding["position_ids"] = processing.positions(mask) + _first_position(model)
 

@@ -13,6 +13,8 @@ An axis name means one thing everywhere:
     width of the tower's stream, named apart so that ``hidden`` is always the text model's.
 ``image_tokens``
     placeholder positions of all pictures, in prompt order.
+``per_layer``
+    width of what a block gets beside the stream.
 ``heads``, ``kv_heads``, ``head_dim``
     of a softmax attention; ``key_heads``, ``value_heads``, ``key_dim`` and ``value_dim`` of a recurrent mixer;
     ``value_dim`` too of an attention whose values are not as wide as its keys.
@@ -28,6 +30,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 Residual = Float[Tensor, "batch seq hidden"]
+PerLayerInput = Float[Tensor, "batch seq per_layer"]
 Logits = Float[Tensor, "batch seq vocab"]
 NextTokenProbs = Float[Tensor, "batch vocab"]
 TokenIds = Int[Tensor, "batch seq"]
@@ -64,6 +67,8 @@ SegmentPattern = Float[Tensor, "heads segment segment"]
 SegmentPatterns = list[SegmentPattern]
 RotaryTable = Float[Tensor, "patches head_dim"]
 Rotary = tuple[RotaryTable, RotaryTable]
+PaddedRotaryTable = Float[Tensor, "images patches head_dim"]
+PaddedRotary = tuple[PaddedRotaryTable, PaddedRotaryTable]
 MergedPatches = Float[Tensor, "image_tokens merged_hidden"]
 ImageFeatures = Float[Tensor, "image_tokens hidden"]
 ImageFeaturesPerImage = list[ImageFeatures]
@@ -87,8 +92,11 @@ __all__ = [
     "Logits",
     "MergedPatches",
     "NextTokenProbs",
+    "PaddedRotary",
+    "PaddedRotaryTable",
     "Patches",
     "Pattern",
+    "PerLayerInput",
     "Queries",
     "RecurrentKeys",
     "RecurrentQueries",

@@ -56,9 +56,11 @@ def test_scores_are_scaled_products_under_the_causal_and_the_padding_mask(any_at
         seen &= ~seen.tril(-model.config.sliding_window)
     seen = seen & inputs["attention_mask"].bool()[:, None, None, :]
     if any_attention.row.attends.endswith("both ways"):
-        types = inputs["token_type_ids"].bool() ^ (any_attention.row.attends == "prompt both ways")
-        types = types & inputs["attention_mask"].bool()
-        seen = seen | (types[:, None, :, None] & types[:, None, None, :])
+        types = inputs["token_type_ids" if "token_type_ids" in inputs else "mm_token_type_ids"].bool()
+        types = (types ^ (any_attention.row.attends == "prompt both ways")) & inputs["attention_mask"].bool()
+        # Each run of such tokens sees itself alone.
+        run = (types & ~torch.nn.functional.pad(types, (1, 0))[:, :-1]).cumsum(-1) * types
+        seen = seen | ((run[:, None, :, None] == run[:, None, None, :]) & types[:, None, :, None])
     seen = seen.expand_as(scores)
     torch.testing.assert_close(scores[seen], expected[seen], **CLOSE)
     real = inputs["attention_mask"].bool()[:, None, :, None].expand_as(scores)

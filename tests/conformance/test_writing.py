@@ -96,7 +96,11 @@ def test_zeroing_the_image_tokens_from_a_block_on_blinds_the_model(wrapper):
     for inputs in (wrapper.inputs, other):
         with model.trace(**inputs):
             mask = model.vision.image_token_mask
-            model.layers[0].layer_input[mask] = 0
+            for number, block in enumerate(model.layers):
+                if number == 0:
+                    block.layer_input[mask] = 0
+                for name in wrapper.row.besides:
+                    getattr(block, name)[mask] = 0
             logits = model.logits.save()
         seen.append(logits)
     assert torch.equal(*seen)
@@ -190,11 +194,12 @@ def test_written_token_ids_are_what_the_model_embeds(checkpoint):
 
 def test_skip_layers_is_the_model_without_them(checkpoint):
     model, inputs = checkpoint.model, checkpoint.inputs
+    number = checkpoint.row.skipped
     with model.trace(**inputs):
-        model.skip_layers(1, 1)
-        entering = model.layers[2].layer_input.save()
+        model.skip_layers(number, number)
+        entering = model.layers[number + 1].layer_input.save()
     with model.trace(**inputs):
-        leaving = model.layers[0].layer_output.save()
+        leaving = model.layers[number - 1].layer_output.save()
     assert torch.equal(entering, leaving)
 
 

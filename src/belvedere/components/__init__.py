@@ -6,10 +6,12 @@ from belvedere.components.layer import Layer
 from belvedere.components.mixture import Mixture
 from belvedere.components.mlp import Mlp
 from belvedere.components.packed import QwenVision, RotaryQwenVision
+from belvedere.components.padded import PaddedVision, PatchEmbedder
 from belvedere.components.pixtral import PixtralVision, PixtralVisionAttention
 from belvedere.components.reach import NoVision
 from belvedere.components.recurrent import LinearAttention
-from belvedere.components.sandwich import SandwichAttention, SandwichMlp
+from belvedere.components.sandwich import SandwichAttention, SandwichMlp, SandwichVisionAttention, SandwichVisionMlp
+from belvedere.components.scaled import ScaledLayer
 from belvedere.components.scatter import ImageAndVideoScatter, ImageScatter
 from belvedere.components.segments import PER_IMAGE, QwenVisionAttention
 from belvedere.components.stack import Stack, Text
@@ -45,6 +47,8 @@ __all__ = [
     "Mixture",
     "Mlp",
     "NoVision",
+    "PaddedVision",
+    "PatchEmbedder",
     "PixtralVision",
     "PixtralVisionAttention",
     "QwenVision",
@@ -52,6 +56,9 @@ __all__ = [
     "RotaryQwenVision",
     "SandwichAttention",
     "SandwichMlp",
+    "SandwichVisionAttention",
+    "SandwichVisionMlp",
+    "ScaledLayer",
     "Stack",
     "Standard",
     "Text",

@@ -144,6 +144,10 @@ class Attention(Mixer):
     @property
     def num_kv_heads(self) -> int:
         """How many key and value heads there are; a group of query heads shares one."""
+        # A model's blocks may differ, so the block's own number of heads that share one comes first.
+        groups = getattr(self._module, "num_key_value_groups", None)
+        if groups:
+            return self.num_heads // int(groups)
         config = self.layer.stack.config
         return int(getattr(config, "num_key_value_heads", None) or config.num_attention_heads)
 

@@ -10,6 +10,9 @@ from torch import Tensor
 
 __all__ = ["PACKED", "Row"]
 
+#: What an encoding may say of each picture's size.
+SIZES = ("image_grid_thw", "image_sizes", "image_position_ids")
+
 #: Three pictures, two of them in the first prompt, packed into one row of patches.
 PACKED: dict[str, Any] = {"prompts": (2, 1), "pictures": (6, 6, 2)}
 
@@ -27,6 +30,10 @@ class Row:
         parts: Native names of a tower block's attention and MLP.
         added: Native names of the modules of a text block whose outputs are added to the stream, where these are not
             the attention and the MLP themselves.
+        also: Values of a text block that are added to the stream beside what attention and MLP add, with the native
+            names of the modules whose outputs they are.
+        gain: A buffer of a text block that multiplies the sum.
+        besides: Values of a text block by which a picture enters it beside the stream.
         natives: Native names of a text stack's modules, by standard name, where they differ (``self_attn`` and its
             ``o_proj`` among them).
         pictures: The image tokens of each picture.
@@ -34,6 +41,7 @@ class Row:
         unread: Values that nothing on the way to the logits depends on.
         shared: Values whose tensor someone else reads too, so that an edit in place is seen there.
         scale: What the products of queries and keys are multiplied by, where it is not the root of the head's width.
+        skipped: A text block that the model can run without.
         attends: What a text position attends to: all before it (in a window, where the block has one), and besides
             the rest of its own picture, or of the prompt up to the suffix.
     """
@@ -45,12 +53,16 @@ class Row:
     tower: str = ""
     parts: tuple[str, str] = ("self_attn", "mlp")
     added: tuple[str, str] | None = None
+    also: Mapping[str, str] = field(default_factory=dict)
+    gain: str = ""
+    besides: tuple[str, ...] = ()
     natives: Mapping[str, str] = field(default_factory=dict)
     pictures: tuple[int, ...] = (16, 16)
     prompts: tuple[int, int] = (1, 1)
     unread: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
     scale: float | None = None
+    skipped: int = 1
     attends: Literal["causal", "pictures both ways", "prompt both ways"] = "causal"
 
     @property
@@ -79,4 +91,4 @@ class Row:
         patches = None if grids is None else grids.prod(-1).tolist()
         rows = shown if patches is None else slice(sum(patches[: shown.start]), sum(patches[: shown.stop]))
         own["pixel_values"] = inputs["pixel_values"][rows]
-        return own | {key: inputs[key][shown] for key in ("image_grid_thw", "image_sizes") if key in inputs}
+        return own | {key: inputs[key][shown] for key in SIZES if key in inputs}
