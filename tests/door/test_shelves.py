@@ -107,6 +107,7 @@ def test_every_component_is_used():
 
 
 def below(stack: Stack):
+    yield from vars(stack).values()
     for block in stack.layers:
         yield block
         yield from vars(block).values()

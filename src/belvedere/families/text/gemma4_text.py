@@ -1,4 +1,4 @@
-"""Gemma 4's text stack (`Gemma4TextModel`): blocks add a third term and scale the sum; late ones reuse keys and values."""
+"""Gemma 4's text stack (`Gemma4TextModel`): blocks add a third term and scale the sum; some reuse keys and values."""
 
 from belvedere.components import TEXT_BLOCK, SandwichAttention, SandwichMlp, ScaledLayer
 
