@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+import torch
+
 from belvedere.components import NoVision, Standard
 from belvedere.descriptors import KeptValue, Value
 
@@ -43,6 +45,11 @@ def every_value(model: Any) -> Iterator[tuple[Standard, Value]]:
 
 def available(model: Any) -> list[tuple[Standard, Value]]:
     return [(host, found) for host, found in every_value(model) if found.reason(host) is None]
+
+
+def other(held: torch.Tensor) -> torch.Tensor:
+    """Another value of the same kind: other numbers, or the same integers elsewhere."""
+    return held * 0.5 + 0.25 if held.is_floating_point() else held.roll(1, dims=-1)
 
 
 def path(host: Standard, found: Value) -> str:

@@ -7,6 +7,8 @@ nnsight brackets every call and every assignment of a forward and numbers them, 
     the first call of that name; ``attention_interface()[1]`` is the second one.
 ``pos_embeds=``
     the first assignment to that name.
+``self.add()#``
+    an operation inside a loop: its runs are told apart, ``self.add()#0`` is the first of a forward.
 
 Only the operations that a component serves are bracketed; the others run as they are. An operation that a release of
 transformers renamed is missing, and is never answered with another one's value.
@@ -14,7 +16,7 @@ transformers renamed is missing, and is never answered with another one's value.
 
 import ast
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, wraps
 from typing import Any
 
 from nnsight.intervention.envoy import Envoy
@@ -61,15 +63,29 @@ def _labels(source: str) -> dict[str, str]:
     return rewriter.labels
 
 
-def _only(wanted: set[str], op: Callable[..., Any]) -> Callable[..., Any]:
-    """Bracket the wanted operations with ``op`` and run all others as they are."""
+def _only(wanted: set[str], runs: dict[str, int], op: Callable[..., Any]) -> Callable[..., Any]:
+    """Bracket the wanted operations with ``op``, those of ``runs`` by their number, and run all others as they are."""
 
     def run(location: str, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if location in runs:
+            number, runs[location] = runs[location], runs[location] + 1
+            return op(f"{location}#{number}", fn, *args, **kwargs)
         if location in wanted:
             return op(location, fn, *args, **kwargs)
         return fn(*args, **kwargs)
 
     return run
+
+
+def _counting(body: Callable[..., Any], runs: dict[str, int]) -> Callable[..., Any]:
+    """A forward that counts the runs of its operations from 0."""
+
+    @wraps(body)
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        runs.update(dict.fromkeys(runs, 0))
+        return body(*args, **kwargs)
+
+    return counted
 
 
 def install(envoy: Envoy, operations: Iterable[str]) -> dict[str, str]:
@@ -80,11 +96,13 @@ def install(envoy: Envoy, operations: Iterable[str]) -> dict[str, str]:
     """
     state = install_controller(envoy)
     wanted: set[str] = set()
-    body, compiled = instrument(state.original, _only(wanted, make_op(lambda: state.active()[:2])))
+    runs: dict[str, int] = {}
+    body, compiled = instrument(state.original, _only(wanted, runs, make_op(lambda: state.active()[:2])))
     labels = _labels(compiled.source)
-    found = {name: labels[canonical(name)] for name in operations if canonical(name) in labels}
+    found = {name: labels[canonical(name.rstrip("#"))] for name in operations if canonical(name.rstrip("#")) in labels}
     wanted.update(f"source.{label}" for label in found.values())
+    runs.update({f"source.{label}": 0 for name, label in found.items() if name.endswith("#")})
     if not state.sourced:
         # `sourced` stays unset, so that `envoy.source` still brackets the whole forward for a user who asks.
-        state.body = body
-    return {name: f"{envoy.path}.source.{label}" for name, label in found.items()}
+        state.body = _counting(body, runs) if runs else body
+    return {name: f"{envoy.path}.source.{label}{'#' * name.endswith('#')}" for name, label in found.items()}

@@ -26,7 +26,8 @@ def test_probabilities_equal_eager_attentions_own(any_attention):
             pattern = model.layers[number].self_attn.attention_probabilities.save()
         # A padding position attends to nothing; what its row holds is the kernel's choice.
         keep = rows[:, None, :, None].expand_as(pattern)
-        torch.testing.assert_close(pattern[keep], truth[keep], **CLOSE)
+        # The stream that the truth's queries are of has passed other kernels on its way.
+        torch.testing.assert_close(pattern[keep], truth[keep], atol=1e-4, rtol=1e-3)
         assert (pattern[keep].reshape(-1, pattern.shape[-1]).sum(-1) - 1).abs().max() < 1e-5
 
 

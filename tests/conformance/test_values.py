@@ -251,6 +251,8 @@ FIXED_AXES = {"hidden", "per_layer", "vocab", "heads", "kv_heads", "head_dim", "
     "value_heads",
     "key_dim",
     "value_dim",
+    "experts",
+    "routed",
 }
 
 

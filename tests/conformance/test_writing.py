@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from truth import logits_with
-from walk import available, path
+from truth import first, hooked, input_of, logits_with
+from walk import available, other, path
 
 from belvedere import WriteError
 from belvedere.testing import ROWS
@@ -51,12 +51,11 @@ def test_another_value_changes_the_logits_the_same_way_in_place_and_assigned(che
             continue
         with model.trace(**inputs):
             held = getattr(host, found.name)
-            setattr(host, found.name, held * 0.5 + 0.25)
+            setattr(host, found.name, other(held))
             assigned = model.output.logits.save()
         with model.trace(**inputs):
             held = getattr(host, found.name)
-            held *= 0.5
-            held += 0.25
+            held.copy_(other(held))
             in_place = model.output.logits.save()
         assert torch.equal(assigned, in_place), where
         assert torch.equal(assigned, checkpoint.logits) is unread(checkpoint, where), where
@@ -89,11 +88,16 @@ def test_a_write_equals_the_same_edit_by_a_raw_hook(name, request):
         assert torch.equal(logits, logits_with(checkpoint.raw, inputs, where, change)), where
 
 
+def fed(model):
+    """The text blocks after which image features are added once more."""
+    return [block for block in model.layers if block.support()["deepstack_output"] is None]
+
+
 def test_zeroing_the_image_tokens_from_a_block_on_blinds_the_model(wrapper):
     model = wrapper.model
-    other = {**wrapper.inputs, "pixel_values": wrapper.inputs["pixel_values"].flip(-1)}
-    seen = []
-    for inputs in (wrapper.inputs, other):
+    flipped = {**wrapper.inputs, "pixel_values": wrapper.inputs["pixel_values"].flip(-1)}
+    seen, further = [], fed(model)
+    for inputs in (wrapper.inputs, flipped):
         with model.trace(**inputs):
             mask = model.vision.image_token_mask
             for number, block in enumerate(model.layers):
@@ -101,6 +105,8 @@ def test_zeroing_the_image_tokens_from_a_block_on_blinds_the_model(wrapper):
                     block.layer_input[mask] = 0
                 for name in wrapper.row.besides:
                     getattr(block, name)[mask] = 0
+                if block in further:
+                    block.deepstack_output[:] = 0
             logits = model.logits.save()
         seen.append(logits)
     assert torch.equal(*seen)
@@ -198,9 +204,12 @@ def test_skip_layers_is_the_model_without_them(checkpoint):
     with model.trace(**inputs):
         model.skip_layers(number, number)
         entering = model.layers[number + 1].layer_input.save()
-    with model.trace(**inputs):
-        leaving = model.layers[number - 1].layer_output.save()
-    assert torch.equal(entering, leaving)
+        logits = model.logits.save()
+    native, before = f"{checkpoint.row.blocks}.{number}", f"{checkpoint.row.blocks}.{number - 1}"
+    through = input_of(checkpoint.raw, inputs, native)
+    assert torch.equal(logits, logits_with(checkpoint.raw, inputs, native, lambda _: through))
+    if not fed(model):
+        assert torch.equal(entering, first(hooked(checkpoint.raw, inputs, before)[before][2]))
 
 
 def test_steer_adds_the_vector_where_it_is_told(llava):

@@ -71,13 +71,14 @@ def renamed(stack: Stack, native: str, standard: str) -> bool:
     return False
 
 
-def served(stack: Stack, pattern: str, envoy: type) -> bool:
-    """Whether an envoy of this very class stands at a place of the pattern."""
+def served(stack: Stack, pattern: str, envoy: type | components.Having) -> bool:
+    """Whether an envoy of this very class, or of one of those to choose from, stands at a place of the pattern."""
     if not pattern.startswith("layers.*"):
         return type(stack.get(pattern)) is envoy
     _, _, part = pattern.partition("layers.*")
     hosts = [vars(block).get(part.lstrip(".")) if part else block for block in stack.layers]
-    return any(type(host) is envoy for host in hosts)
+    classes = (envoy.envoy, envoy.otherwise) if isinstance(envoy, components.Having) else (envoy,)
+    return any(type(host) in classes for host in hosts)
 
 
 @pytest.mark.parametrize(("shelf", "entry"), TABLES)
@@ -103,7 +104,7 @@ def test_every_component_is_used():
     used |= {type(model(row).scatter) for row in ROWS}
     bases = {base for klass in used for base in klass.__mro__}
     exported = {getattr(components, name) for name in components.__all__ if isinstance(getattr(components, name), type)}
-    assert exported - bases == {components.NoVision}
+    assert exported - bases == {components.NoVision, components.Having}
 
 
 def below(stack: Stack):

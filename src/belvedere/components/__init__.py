@@ -1,9 +1,11 @@
 """What a value means, and how it is read and written; components know no family."""
 
 from belvedere.components.attention import Attention, GatedAttention
+from belvedere.components.choice import Having
+from belvedere.components.deepstack import DeepstackLayer, DeepstackText
 from belvedere.components.latent import LatentAttention
 from belvedere.components.layer import Layer
-from belvedere.components.mixture import Mixture
+from belvedere.components.mixture import GatedSharedMixture, Mixture, SharedMixture
 from belvedere.components.mlp import Mlp
 from belvedere.components.packed import QwenVision, RotaryQwenVision
 from belvedere.components.padded import PaddedVision, PatchEmbedder
@@ -20,7 +22,7 @@ from belvedere.components.vision import Vision
 from belvedere.components.vision_block import VisionAttention, VisionLayer, VisionMlp
 
 #: Which envoy serves which standard name of a text block.
-TEXT_BLOCK: dict[str, type[Standard]] = {
+TEXT_BLOCK: dict[str, type[Standard] | Having] = {
     "layers.*": Layer,
     "layers.*.self_attn": Attention,
     "layers.*.linear_attn": LinearAttention,
@@ -38,7 +40,11 @@ __all__ = [
     "TEXT_BLOCK",
     "VISION_BLOCK",
     "Attention",
+    "DeepstackLayer",
+    "DeepstackText",
     "GatedAttention",
+    "GatedSharedMixture",
+    "Having",
     "ImageAndVideoScatter",
     "ImageScatter",
     "LatentAttention",
@@ -59,6 +65,7 @@ __all__ = [
     "SandwichVisionAttention",
     "SandwichVisionMlp",
     "ScaledLayer",
+    "SharedMixture",
     "Stack",
     "Standard",
     "Text",

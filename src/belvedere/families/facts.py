@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from belvedere.components import ImageScatter, Standard, Vision
+from belvedere.components import ImageScatter, Standard, Text, Vision
 
 __all__ = ["Rows", "Wrapper", "every_patch", "fixed", "folded", "pooled"]
 
@@ -82,4 +82,5 @@ class Wrapper:
 
 #: What a tower's entry has when it says nothing else.
 DEFAULT_ROWS = Rows()
+DEFAULT_TEXT: type[Standard] = Text
 DEFAULT_TOWER: type[Standard] = Vision

@@ -36,6 +36,7 @@ def mistral4() -> Mistral4Config:
         **{**given, "num_key_value_heads": 4},
         max_position_embeddings=64,
         rope_parameters=dict(YARN),
+        first_k_dense_replace=1,
         moe_intermediate_size=20,
         n_routed_experts=6,
         num_experts_per_tok=2,
