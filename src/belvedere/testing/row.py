@@ -41,6 +41,8 @@ class Row:
         unread: Values that nothing on the way to the logits depends on.
         shared: Values whose tensor someone else reads too, so that an edit in place is seen there.
         scale: What the products of queries and keys are multiplied by, where it is not the root of the head's width.
+        moves: How far a prompt's logits may move when another prompt of the batch is edited: an expert of a mixture
+            multiplies the tokens of all prompts at once, and rounds by their number.
         skipped: A text block that the model can run without.
         attends: What a text position attends to: all before it (in a window, where the block has one), and besides
             the rest of its own picture, or of the prompt up to the suffix.
@@ -62,6 +64,7 @@ class Row:
     unread: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
     scale: float | None = None
+    moves: float = 0.0
     skipped: int = 1
     attends: Literal["causal", "pictures both ways", "prompt both ways"] = "causal"
 
