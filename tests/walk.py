@@ -20,7 +20,7 @@ def own(host: Standard, *last: str) -> tuple[list[tuple[Standard, Value]], list[
 
 
 def of_block(block: Standard) -> Iterator[tuple[Standard, Value]]:
-    before, after = own(block, "layer_output", "deepstack_output")
+    before, after = own(block, "per_layer_output", "layer_output", "deepstack_output")
     yield from before
     for part in ("self_attn", "linear_attn", "mlp"):
         if part in vars(block):

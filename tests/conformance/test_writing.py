@@ -92,13 +92,17 @@ def fed(model):
 def test_zeroing_the_image_tokens_from_a_block_on_blinds_the_model(wrapper):
     model = wrapper.model
     flipped = {**wrapper.inputs, "pixel_values": wrapper.inputs["pixel_values"].flip(-1)}
-    seen = []
+    seen, further = [], fed(model)
     for inputs in (wrapper.inputs, flipped):
         with model.trace(**inputs):
             mask = model.vision.image_token_mask
-            model.layers[0].layer_input[mask] = 0
-            for block in fed(model):
-                block.deepstack_output[:] = 0
+            for number, block in enumerate(model.layers):
+                if number == 0:
+                    block.layer_input[mask] = 0
+                for name in wrapper.row.besides:
+                    getattr(block, name)[mask] = 0
+                if block in further:
+                    block.deepstack_output[:] = 0
             logits = model.logits.save()
         seen.append(logits)
     assert torch.equal(*seen)
@@ -132,9 +136,10 @@ def test_zeroing_a_head_is_subtracting_its_own_contribution(checkpoint):
     with model.trace(**inputs):
         attention.attention_head_outputs[:, 2] = 0
         without = attention.output[0].save()
-    weight = checkpoint.raw.get_submodule(f"{checkpoint.row.blocks}.{number}.self_attn.o_proj").weight
-    width = outputs.shape[-1]
-    own = (outputs * gate)[:, 2] @ weight[:, 2 * width : 3 * width].T
+    projection = checkpoint.raw.get_submodule(f"{checkpoint.row.attention(number)}.{checkpoint.row.native('o_proj')}")
+    alone = torch.zeros_like(outputs)
+    alone[:, 2] = (outputs * gate)[:, 2]
+    own = projection(alone.transpose(1, 2).flatten(2)) - projection(torch.zeros_like(alone).transpose(1, 2).flatten(2))
     torch.testing.assert_close(added - without, own, atol=1e-5, rtol=1e-5)
 
 
@@ -191,15 +196,16 @@ def test_written_token_ids_are_what_the_model_embeds(checkpoint):
 
 def test_skip_layers_is_the_model_without_them(checkpoint):
     model, inputs = checkpoint.model, checkpoint.inputs
+    number = checkpoint.row.skipped
     with model.trace(**inputs):
-        model.skip_layers(1, 1)
-        entering = model.layers[2].layer_input.save()
+        model.skip_layers(number, number)
+        entering = model.layers[number + 1].layer_input.save()
         logits = model.logits.save()
-    native = checkpoint.row.blocks
-    through = input_of(checkpoint.raw, inputs, f"{native}.1")
-    assert torch.equal(logits, logits_with(checkpoint.raw, inputs, f"{native}.1", lambda _: through))
+    native, before = f"{checkpoint.row.blocks}.{number}", f"{checkpoint.row.blocks}.{number - 1}"
+    through = input_of(checkpoint.raw, inputs, native)
+    assert torch.equal(logits, logits_with(checkpoint.raw, inputs, native, lambda _: through))
     if not fed(model):
-        assert torch.equal(entering, first(hooked(checkpoint.raw, inputs, f"{native}.0")[f"{native}.0"][2]))
+        assert torch.equal(entering, first(hooked(checkpoint.raw, inputs, before)[before][2]))
 
 
 def test_steer_adds_the_vector_where_it_is_told(llava):

@@ -73,9 +73,10 @@ def renamed(stack: Stack, native: str, standard: str) -> bool:
 
 def served(stack: Stack, pattern: str, envoy: type | components.Having) -> bool:
     """Whether an envoy of this very class, or of one of those to choose from, stands at a place of the pattern."""
-    _, among_blocks, part = pattern.partition("layers.*")
+    if not pattern.startswith("layers.*"):
+        return type(stack.get(pattern)) is envoy
+    _, _, part = pattern.partition("layers.*")
     hosts = [vars(block).get(part.lstrip(".")) if part else block for block in stack.layers]
-    hosts = hosts if among_blocks else [vars(stack).get(pattern)]
     classes = (envoy.envoy, envoy.otherwise) if isinstance(envoy, components.Having) else (envoy,)
     return any(type(host) in classes for host in hosts)
 

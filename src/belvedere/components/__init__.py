@@ -4,14 +4,17 @@ from belvedere.components.attention import Attention, GatedAttention
 from belvedere.components.choice import Having
 from belvedere.components.deepstack import DeepstackLayer, DeepstackText
 from belvedere.components.glm import GlmPositions, GlmVision, PlacedGlmVision
+from belvedere.components.latent import LatentAttention
 from belvedere.components.layer import Layer
 from belvedere.components.mixture import GatedSharedMixture, Mixture, SharedMixture
 from belvedere.components.mlp import Mlp
 from belvedere.components.packed import QwenVision, RotaryQwenVision
+from belvedere.components.padded import PaddedVision, PatchEmbedder
 from belvedere.components.pixtral import PixtralVision, PixtralVisionAttention
 from belvedere.components.reach import NoVision
 from belvedere.components.recurrent import LinearAttention
-from belvedere.components.sandwich import SandwichAttention, SandwichMlp
+from belvedere.components.sandwich import SandwichAttention, SandwichMlp, SandwichVisionAttention, SandwichVisionMlp
+from belvedere.components.scaled import ScaledLayer
 from belvedere.components.scatter import ImageAndVideoScatter, ImageScatter, SoundFirstScatter
 from belvedere.components.segments import PER_IMAGE, QwenVisionAttention
 from belvedere.components.stack import Stack, Text
@@ -47,12 +50,15 @@ __all__ = [
     "Having",
     "ImageAndVideoScatter",
     "ImageScatter",
+    "LatentAttention",
     "Layer",
     "LinearAttention",
     "Mixture",
     "Mlp",
     "NoVision",
     "Note",
+    "PaddedVision",
+    "PatchEmbedder",
     "PixtralVision",
     "PixtralVisionAttention",
     "PlacedGlmVision",
@@ -61,6 +67,9 @@ __all__ = [
     "RotaryQwenVision",
     "SandwichAttention",
     "SandwichMlp",
+    "SandwichVisionAttention",
+    "SandwichVisionMlp",
+    "ScaledLayer",
     "SharedMixture",
     "SoundFirstScatter",
     "Stack",

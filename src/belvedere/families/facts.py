@@ -6,7 +6,7 @@ from typing import Any
 
 from belvedere.components import ImageScatter, Standard, Text, Vision
 
-__all__ = ["Rows", "Wrapper", "every_patch", "fixed", "folded"]
+__all__ = ["Rows", "Wrapper", "every_patch", "fixed", "folded", "pooled"]
 
 #: How many image tokens a picture becomes, from the wrapper's config, its patch rows and columns, the CLS rows kept.
 Tokens = Callable[[Any, int, int, int], int]
@@ -20,6 +20,12 @@ def every_patch(config: Any, rows: int, columns: int, before: int) -> int:
 def folded(config: Any, rows: int, columns: int, before: int) -> int:
     """One token for each ``spatial_merge_size x spatial_merge_size`` block of patches."""
     return int((rows // config.spatial_merge_size) * (columns // config.spatial_merge_size))
+
+
+def pooled(config: Any, rows: int, columns: int, before: int) -> int:
+    """One token for each block of patches, of the side that the tower's config says."""
+    side = config.vision_config.pooling_kernel_size
+    return int((rows // side) * (columns // side))
 
 
 def fixed(name: str) -> Tokens:

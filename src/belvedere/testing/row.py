@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from torch import Tensor
 
 __all__ = ["PACKED", "Row"]
+
+#: What an encoding may say of each picture's size.
+SIZES = ("image_grid_thw", "image_sizes", "image_position_ids")
 
 #: Three pictures, two of them in the first prompt, packed into one row of patches.
 PACKED: dict[str, Any] = {"prompts": (2, 1), "pictures": (6, 6, 2)}
@@ -29,11 +32,21 @@ class Row:
             the attention and the MLP themselves.
         reordered: Why the projector's rows are not in the order in which they are written; empty where they are.
         pre_norm: The native path of the norm that patches pass before positions are added to them.
+        also: Values of a text block that are added to the stream beside what attention and MLP add, with the native
+            names of the modules whose outputs they are.
+        gain: A buffer of a text block that multiplies the sum.
+        besides: Values of a text block by which a picture enters it beside the stream.
+        natives: Native names of a text stack's modules, by standard name, where they differ (``self_attn`` and its
+            ``o_proj`` among them).
         pictures: The image tokens of each picture.
         prompts: How many pictures each of the two prompts shows.
         shared: Values whose tensor someone else reads too, so that an edit in place is seen there.
         processor: Makes its processor, where one can be made without a download.
         placeholder: What stands for a picture in a prompt for it.
+        scale: What the products of queries and keys are multiplied by, where it is not the root of the head's width.
+        moves: How far a prompt's logits may move when another prompt of the batch is edited: an expert of a mixture
+            multiplies the tokens of all prompts at once, and rounds by their number.
+        skipped: A text block that the model can run without.
         attends: What a text position attends to: all before it (in a window, where the block has one), and besides
             the rest of its own picture, or of the prompt up to the suffix.
     """
@@ -47,12 +60,32 @@ class Row:
     added: tuple[str, str] | None = None
     reordered: str = ""
     pre_norm: str = ""
+    also: Mapping[str, str] = field(default_factory=dict)
+    gain: str = ""
+    besides: tuple[str, ...] = ()
+    natives: Mapping[str, str] = field(default_factory=dict)
     pictures: tuple[int, ...] = (16, 16)
     prompts: tuple[int, int] = (1, 1)
     shared: tuple[str, ...] = ()
     processor: Callable[[], Any] | None = None
     placeholder: str = "<image>"
+    scale: float | None = None
+    moves: float = 0.0
+    skipped: int = 1
     attends: Literal["causal", "pictures both ways", "prompt both ways"] = "causal"
+
+    @property
+    def stack(self) -> str:
+        """The native path of the text stack."""
+        return self.blocks.rpartition(".")[0]
+
+    def native(self, name: str) -> str:
+        """The native name of a text module, by its standard one."""
+        return self.natives.get(name, name)
+
+    def attention(self, number: int) -> str:
+        """The native path of a text block's attention."""
+        return f"{self.blocks}.{number}.{self.native('self_attn')}"
 
     def solo(self, number: int) -> dict[str, Tensor]:
         """One prompt of the batch, without its padding, and with its own pictures."""
@@ -67,4 +100,4 @@ class Row:
         patches = None if grids is None else grids.prod(-1).tolist()
         rows = shown if patches is None else slice(sum(patches[: shown.start]), sum(patches[: shown.stop]))
         own["pixel_values"] = inputs["pixel_values"][rows]
-        return own | {key: inputs[key][shown] for key in ("image_grid_thw", "image_sizes") if key in inputs}
+        return own | {key: inputs[key][shown] for key in SIZES if key in inputs}
