@@ -83,11 +83,11 @@ def convolved(wrapper):
     projection = next(held for held in embed.modules() if isinstance(held, (torch.nn.Conv2d, torch.nn.Conv3d)))
     weight = projection.weight.flatten(1).T
     bias = 0 if projection.bias is None else projection.bias
-    pixels = inputs["pixel_values"]
+    pixels = wrapper.row.shown()
     if "image_grid_thw" in inputs:
         return (pixels @ weight + bias)[None]
     cut = pixels.unfold(2, 8, 8).unfold(3, 8, 8).permute(0, 2, 3, 1, 4, 5).flatten(3)
-    if "image_sizes" not in inputs:
+    if "image_sizes" not in inputs or wrapper.row.tiles:
         return cut.flatten(1, 2) @ weight + bias
     grids = (inputs["image_sizes"] // 8).tolist()
     return (
@@ -152,11 +152,19 @@ def test_the_projector_is_one_envoy_and_its_output_becomes_the_features(wrapper)
     with wrapper.model.trace(**wrapper.inputs):
         projected = wrapper.model.projector.output.save()
         features = wrapper.model.vision.image_features.save()
-    if wrapper.name == "qwen2_5_vl":
-        # The merger's rows are in window order, and put back before they are written.
-        assert sorted(projected.sum(-1).tolist()) == sorted(features.sum(-1).tolist())
+    if wrapper.row.projected == "in order":
+        assert torch.equal(projected.reshape(features.shape), features)
         return
-    assert torch.equal(projected.reshape(features.shape), features)
+    sums, written = projected.flatten(0, -2).sum(-1).tolist(), features.sum(-1).tolist()
+    if wrapper.row.projected == "reordered":
+        # The merger's rows are in window order, and put back before they are written.
+        assert sorted(sums) == sorted(written)
+        return
+    newline = wrapper.raw.model.image_newline.sum().item()
+    kept = [one in {*sums, newline} for one in written]
+    # Scaled rows are mixtures of several; a picture that is not scaled has its own.
+    assert all(kept) is (wrapper.row.projected == "cut, with newlines")
+    assert all(kept[: wrapper.row.pictures[0]])
 
 
 def test_root_values_are_the_forwards_own(checkpoint):

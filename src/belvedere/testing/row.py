@@ -6,7 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import torch
 from torch import Tensor
+
+#: What an encoding says of each picture beside its pixels.
+BESIDE = ("image_grid_thw", "image_sizes", "spatial_shapes")
 
 __all__ = ["PACKED", "Row"]
 
@@ -29,8 +33,11 @@ class Row:
             the attention and the MLP themselves.
         pictures: The image tokens of each picture.
         prompts: How many pictures each of the two prompts shows.
+        tiles: How many entries of each row of ``pixel_values`` are real, where they are stacked along its second axis.
+        stack: What such a row is: a picture cut into tiles, or a prompt with its pictures.
         unread: Values that nothing on the way to the logits depends on.
         shared: Values whose tensor someone else reads too, so that an edit in place is seen there.
+        projected: What becomes of the projector's rows on their way into the text.
         attends: What a text position attends to: all before it (in a window, where the block has one), and besides
             the rest of its own picture, or of the prompt up to the suffix.
     """
@@ -44,8 +51,11 @@ class Row:
     added: tuple[str, str] | None = None
     pictures: tuple[int, ...] = (16, 16)
     prompts: tuple[int, int] = (1, 1)
+    tiles: tuple[int, ...] = ()
+    stack: Literal["picture", "prompt"] = "picture"
     unread: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
+    projected: Literal["in order", "reordered", "cut, with newlines", "mixed"] = "in order"
     attends: Literal["causal", "pictures both ways", "prompt both ways"] = "causal"
 
     def solo(self, number: int) -> dict[str, Tensor]:
@@ -60,5 +70,19 @@ class Row:
         grids = inputs.get("image_grid_thw")
         patches = None if grids is None else grids.prod(-1).tolist()
         rows = shown if patches is None else slice(sum(patches[: shown.start]), sum(patches[: shown.stop]))
-        own["pixel_values"] = inputs["pixel_values"][rows]
-        return own | {key: inputs[key][shown] for key in ("image_grid_thw", "image_sizes") if key in inputs}
+        if self.stack == "prompt":
+            rows = slice(number, number + 1)
+        most = max(self.tiles[rows], default=None)
+        for key in ("pixel_values", "pixel_attention_mask"):
+            if key in inputs:
+                own[key] = inputs[key][rows] if most is None else inputs[key][rows, :most]
+        if "batch_num_images" in inputs:
+            own["batch_num_images"] = inputs["batch_num_images"][number : number + 1]
+        return own | {key: inputs[key][shown] for key in BESIDE if key in inputs}
+
+    def shown(self) -> Tensor:
+        """The pixels that the tower is shown: those of every tile or picture, without what pads a stack."""
+        pixels = self.inputs()["pixel_values"]
+        if not self.tiles:
+            return pixels
+        return torch.cat([one[:real] for one, real in zip(pixels, self.tiles, strict=True)])
