@@ -140,6 +140,37 @@ def test_tower_output_is_the_last_stream_and_merged_patches_enter_the_mergers_ml
     assert merged.shape == (14, qwen.model.vision.axis_size("merged_hidden"))
 
 
+def test_merged_patches_enter_the_projectors_mlp_and_are_blocks_of_patches(wrapper):
+    model, facts = wrapper.model, wrapper.model.family.facts
+    if not facts.merged:
+        return
+    path = f"{facts.projector}.{facts.merged}"
+    with model.trace(**wrapper.inputs):
+        merged = model.vision.merged_patches.save()
+        features = model.vision.image_features.save()
+    entering = hooked(wrapper.raw, wrapper.inputs, path)[path][0][0]
+    assert torch.equal(merged, entering.flatten(0, -2))
+    assert merged.shape == (len(features), model.vision.axis_size("merged_hidden"))
+
+
+def folded_by_hand(stream, side):
+    """Square blocks of a square grid of patches ``[images, patches, width]``, their patches side by side."""
+    rows = int(stream.shape[1] ** 0.5)
+    grid = stream.unflatten(1, (rows // side, side, rows // side, side))
+    return grid.transpose(2, 3).flatten(3).flatten(0, 2)
+
+
+@pytest.mark.parametrize("name", ["cohere2_vision"])
+def test_merged_patches_are_folded_blocks_of_the_towers_output(name):
+    from conftest import _built
+
+    checkpoint = _built[name, "sdpa"]
+    with checkpoint.model.trace(**checkpoint.inputs):
+        stream = checkpoint.model.vision.tower_output.save()
+        merged = checkpoint.model.vision.merged_patches.save()
+    assert torch.equal(merged, folded_by_hand(stream, 2))
+
+
 def test_llava_reads_the_last_but_one_block_while_tower_output_is_the_last(llava):
     with llava.model.trace(**llava.inputs):
         stream = llava.model.vision.tower_output.save()

@@ -45,5 +45,11 @@ ROWS: dict[str, Row] = {
         pictures=(4, 4),
         unread=("vision.tower_output",),
     ),
-    "cohere2_vision": Row(config=cohere2_vision, inputs=partial(llava_inputs, 4), tower=CLIP, pictures=(4, 4)),
+    "cohere2_vision": Row(
+        config=cohere2_vision,
+        inputs=partial(llava_inputs, 4),
+        tower=CLIP,
+        pictures=(4, 4),
+        copied=("vision.merged_patches",),
+    ),
 }
