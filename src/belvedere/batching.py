@@ -108,7 +108,7 @@ class ImageBatcher(Batcher):
         if run is None:
             return edited
         axis, start, length = run
-        if _is_square_mask(full):
+        if axis == 2 and _is_square_mask(full):
             whole = full.clone()
             whole[:, :, start : start + length, start : start + length] = edited
             return whole
@@ -121,7 +121,7 @@ class ImageBatcher(Batcher):
             return super()._narrow_tensor(tensor, group) if self._is_scatter() else tensor
         axis, start, length = run
         view = tensor.narrow(axis, start, length)
-        return reachable(view.narrow(3, start, length) if _is_square_mask(tensor) else view)
+        return reachable(view.narrow(3, start, length) if axis == 2 and _is_square_mask(tensor) else view)
 
     def _narrow_tensor(self, tensor: torch.Tensor, group: Any) -> torch.Tensor:
         length = self._flat_length(tensor)
@@ -152,7 +152,8 @@ class ImageBatcher(Batcher):
         share = self.shares[group[0]]
         if not tensor.is_floating_point():
             grid = tensor.ndim == 2 and tensor.shape == (self.totals["images"], 3)
-            return (0, *share.images) if grid else None
+            padding = tensor.dtype == torch.bool and tensor.ndim == 4 and len(tensor) == self.totals["images"]
+            return (0, *share.images) if grid or padding else None
         for axis, names in _candidates(tensor, self.envoy.interleaver.location):
             for name in names:
                 if tensor.shape[axis] == self.totals[name]:

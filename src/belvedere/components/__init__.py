@@ -9,7 +9,7 @@ from belvedere.components.pixtral import PixtralVision, PixtralVisionAttention
 from belvedere.components.reach import NoVision
 from belvedere.components.recurrent import LinearAttention
 from belvedere.components.sandwich import SandwichAttention, SandwichMlp
-from belvedere.components.scatter import ImageAndVideoScatter, ImageScatter
+from belvedere.components.scatter import ImageAndVideoScatter, ImageScatter, MergerScatter
 from belvedere.components.segments import PER_IMAGE, QwenVisionAttention
 from belvedere.components.stack import Stack, Text
 from belvedere.components.standard import Standard
@@ -40,6 +40,7 @@ __all__ = [
     "ImageScatter",
     "Layer",
     "LinearAttention",
+    "MergerScatter",
     "Mixture",
     "Mlp",
     "NoVision",

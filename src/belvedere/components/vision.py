@@ -95,7 +95,7 @@ def joined(host: Standard, edited: Any, held: Any) -> Any:
 
 def features(host: Vision) -> Argument:
     """Which argument of the scatter is the features."""
-    return Argument(host.root.scatter.scatter_argument)
+    return Argument(host.root.scatter.scatter_argument, host.root.scatter.scatter_keyword)
 
 
 class Vision(Stack):

@@ -14,7 +14,9 @@ from belvedere.testing.zoo.towers import CLIP, clip, pixtral, siglip
 
 def llava(tower: PreTrainedConfig | None = None, text: PreTrainedConfig | None = None, **given: Any) -> LlavaConfig:
     given = {"vision_feature_layer": -2, **given}
-    return LlavaConfig(vision_config=tower or clip(), text_config=text or llama(), image_token_index=IMAGE_TOKEN, **given)
+    return LlavaConfig(
+        vision_config=tower or clip(), text_config=text or llama(), image_token_index=IMAGE_TOKEN, **given
+    )
 
 
 def llava_siglip() -> LlavaConfig:

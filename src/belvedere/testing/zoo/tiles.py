@@ -82,6 +82,9 @@ ROWS: dict[str, Row] = {
         **{**ONEVISION, "tiles": (1, 1, 5)},
     ),
     "llava_onevision_scaled": Row(
-        config=llava_onevision_scaled, inputs=partial(tiled_inputs, SCALED), pictures=SCALED, **{**ONEVISION, "projected": "mixed"}
+        config=llava_onevision_scaled,
+        inputs=partial(tiled_inputs, SCALED),
+        pictures=SCALED,
+        **{**ONEVISION, "projected": "mixed"},
     ),
 }
