@@ -1,7 +1,7 @@
 """What a model makes of its head's output before it is logits: a factor, a divisor or a softcap.
 
-A config may carry such a field though the model at hand does not apply it: a wrapper brings its own head, and some leave
-out what the text model would do. So a field counts only where the forward that owns the head reads it.
+A config may carry such a field though the model at hand does not apply it: a wrapper brings its own head, and some
+leave out what the text model would do. So a field counts only where the forward that owns the head reads it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def as_logits(projected: Tensor, module: Any, config: Any) -> Tensor:
         module: The model whose forward calls the head.
         config: The config of its text model.
     """
-    for field in _read(type(module)):
+    for field in _read(type(module).forward):
         amount = getattr(config, field, None)
         if amount is not None:
             projected = CHANGES[field](projected, amount)
@@ -39,7 +39,7 @@ def as_logits(projected: Tensor, module: Any, config: Any) -> Tensor:
 
 
 @cache
-def _read(model: type) -> tuple[str, ...]:
-    """The fields that a model's forward reads."""
-    source = inspect.getsource(model.forward)  # type: ignore[attr-defined]
+def _read(forward: Callable[..., Any]) -> tuple[str, ...]:
+    """The fields that a forward reads."""
+    source = inspect.getsource(forward)
     return tuple(field for field in CHANGES if field in source)

@@ -189,8 +189,8 @@ class Vision(Stack):
     def merged_patches(self, held: Tensor) -> MergedPatches:
         """The patches of each block side by side, one row per image token, as the projector's MLP receives them.
 
-        Where the projector lays its grid out otherwise this is a copy: edits and assignment land, and a gradient reaches it
-        once it is written back.
+        Where the projector lays its grid out otherwise this is a copy: edits and assignment land, and a gradient
+        reaches it once it is written back.
         """
         return held.flatten(0, -2)
 

@@ -35,7 +35,7 @@ def _tile_and_tokens(config: Any, size: list[int], rows: int, columns: int, limi
     from transformers.image_processing_utils import select_best_resolution
 
     side = config.vision_config.image_size
-    height, width = select_best_resolution(size, config.image_grid_pinpoints)
+    height, width = select_best_resolution(tuple(size), config.image_grid_pinpoints)
     tiles = ceil(height / side) * ceil(width / side) + 1
     lines, length = _unpadded(size, height // side * rows, width // side * columns)
     ratio = sqrt(lines * length / (limit * rows**2)) if limit else 0.0

@@ -36,8 +36,8 @@ class Row:
         tiles: How many entries of each row of ``pixel_values`` are real, where they are stacked along its second axis.
         stack: What such a row is: a picture cut into tiles, or a prompt with its pictures.
         unread: Values that nothing on the way to the logits depends on.
-        copied: Values that are rows of a tensor laid out otherwise, and so a copy that a gradient reaches only once it is
-            written back.
+        copied: Values that are rows of a tensor laid out otherwise, and so a copy that a gradient reaches only once it
+            is written back.
         shared: Values whose tensor someone else reads too, so that an edit in place is seen there.
         projected: What becomes of the projector's rows on their way into the text.
         attends: What a text position attends to: all before it (in a window, where the block has one), and besides

@@ -24,9 +24,9 @@ def cohere2() -> Cohere2Config:
 
 
 def aya_vision() -> AyaVisionConfig:
-    return AyaVisionConfig(
-        vision_config=siglip(), text_config=cohere2(), image_token_index=IMAGE_TOKEN, alignment_intermediate_size=28
-    )
+    config = AyaVisionConfig(vision_config=siglip(), text_config=cohere2(), image_token_index=IMAGE_TOKEN)
+    config.update({"alignment_intermediate_size": 28})
+    return config
 
 
 def cohere2_vision() -> Cohere2VisionConfig:
