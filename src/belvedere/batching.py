@@ -56,7 +56,7 @@ class ImageBatcher(Batcher):
             self._refuse_beams()
         row = 0
         for (given, keywords), shown in zip(self.invokes, pictures, strict=True):
-            counts = {"images": shown.count, "patches": sum(shown.patches), "tokens": shown.placeholders}
+            counts = {"images": shown.images, "patches": sum(shown.patches), "tokens": shown.placeholders}
             runs = {axis: (self.totals[axis], length) for axis, length in counts.items()}
             self.shares[row] = Share(**runs, pictures=shown)
             self.totals = {axis: self.totals[axis] + length for axis, length in counts.items()}
@@ -108,7 +108,7 @@ class ImageBatcher(Batcher):
         if run is None:
             return edited
         axis, start, length = run
-        if _is_square_mask(full):
+        if axis == 2 and _is_square_mask(full):
             whole = full.clone()
             whole[:, :, start : start + length, start : start + length] = edited
             return whole
@@ -121,7 +121,7 @@ class ImageBatcher(Batcher):
             return super()._narrow_tensor(tensor, group) if self._is_scatter() else tensor
         axis, start, length = run
         view = tensor.narrow(axis, start, length)
-        return reachable(view.narrow(3, start, length) if _is_square_mask(tensor) else view)
+        return reachable(view.narrow(3, start, length) if axis == 2 and _is_square_mask(tensor) else view)
 
     def _narrow_tensor(self, tensor: torch.Tensor, group: Any) -> torch.Tensor:
         length = self._flat_length(tensor)

@@ -26,6 +26,9 @@ ACCEPTED = (
 )
 #: Per-token fields that are padded beside ``input_ids``, with what they are padded with.
 PER_TOKEN = {"attention_mask": 0, "mm_token_type_ids": 0, "token_type_ids": 0, "position_ids": 0, "labels": -100}
+#: Fields of pixels, and those that say which of them are a picture and which are padding.
+PIXELS = frozenset({"pixel_values", "pixel_attention_mask"})
+REAL_PIXELS = frozenset({"image_sizes", "pixel_attention_mask", "spatial_shapes"})
 MEDIA = frozenset({"images", "videos", "text"})
 
 
@@ -245,6 +248,8 @@ def _collate(model: StandardizedTransformer, encodings: list[dict[str, Any]]) ->
         present = [entry for entry in held if entry is not None]
         if key in padding:
             present = [_padded(entry, width, padding[key], left) for entry in present]
+        if key in PIXELS and REAL_PIXELS.intersection(*encodings):
+            present = _stacked(present)
         # Three-dimensional rotary positions have their axes before the batch.
         axis = 1 if key == "position_ids" and present[0].ndim == 3 else 0
         batch[key] = torch.cat(present, dim=axis) if isinstance(present[0], torch.Tensor) else present[0]
@@ -265,6 +270,16 @@ def _with_default(model: StandardizedTransformer, encoding: dict[str, Any], key:
 def _padded(rows: torch.Tensor, width: int, fill: int, left: bool) -> torch.Tensor:
     missing = width - rows.shape[-1]
     return torch.nn.functional.pad(rows, (missing, 0) if left else (0, missing), value=fill)
+
+
+def _stacked(pixels: list[torch.Tensor]) -> list[torch.Tensor]:
+    """Pixels of several invokes as large as the largest, with zeros behind each picture, tile and stack."""
+    if len({held.ndim for held in pixels}) > 1:
+        return pixels
+    shape = [max(sizes) for sizes in zip(*(held.shape[1:] for held in pixels), strict=True)]
+    missing = [[size - own for size, own in zip(shape, held.shape[1:], strict=True)] for held in pixels]
+    ends = [[side for after in reversed(lacking) for side in (0, after)] for lacking in missing]
+    return [torch.nn.functional.pad(held, end) if any(end) else held for held, end in zip(pixels, ends, strict=True)]
 
 
 def _supply_positions(model: StandardizedTransformer, encoding: dict[str, Any]) -> None:

@@ -18,6 +18,7 @@ from belvedere.components.gathering import block_support, stack_support
 from belvedere.components.vision import root_input
 from belvedere.descriptors import KeptValue, value
 from belvedere.errors import WriteError
+from belvedere.head import as_logits
 from belvedere.interleaving import Interleaver
 from belvedere.layouts import AttentionMask, Logits, NextTokenProbs, Residual, TokenIds
 from belvedere.pictures import Pictures, count_pictures
@@ -357,7 +358,7 @@ class StandardizedTransformer(TextSizes, Standard, TransformersModel):
             self.layers[number].layer_output = stream
 
     def project_on_vocab(self, stream: torch.Tensor) -> torch.Tensor:
-        """Logits of a text stream by the model's own final norm and head; the logit lens.
+        """Logits of a text stream by the model's own final norm and head, with its scale or softcap: the logit lens.
 
         Args:
             stream: ``[..., hidden]``, from any block.
@@ -368,8 +369,7 @@ class StandardizedTransformer(TextSizes, Standard, TransformersModel):
         # An offloaded head is moved to its inputs by its own hooks.
         device = stream.device if self.lm_head.device.type == "meta" else self.lm_head.device
         projected: torch.Tensor = self.lm_head(self.norm(stream.to(device)))
-        cap = getattr(self.config, "final_logit_softcapping", None)
-        return projected if cap is None else torch.tanh(projected / cap) * cap
+        return as_logits(projected, self._module, self.config)
 
     def _mounts_path(self) -> str:
         if self.family.wrapper is None or self.text_only:

@@ -138,6 +138,29 @@ def test_clean_and_corrupt_in_one_forward_patch_each_other(wrapper):
     torch.testing.assert_close(patched, clean, **CLOSE)
 
 
+@pytest.mark.parametrize("name", ["idefics2", "mistral3"])
+def test_smaller_pictures_beside_larger_ones_answer_as_alone(name):
+    """Pixels of several invokes are padded to one size, which changes neither features nor logits."""
+    from conftest import _built
+
+    checkpoint = _built[name, "sdpa"]
+    model, first, second = checkpoint.model, solo(checkpoint, 0), solo(checkpoint, 1)
+    for key in ("pixel_values", "pixel_attention_mask"):
+        if key in second:
+            second[key] = second[key][..., :24, :32]
+    with model.trace(**second):
+        alone = model.vision.image_features.save()
+        answer = model.logits.save()
+    with model.trace() as tracer:
+        with tracer.invoke(**first):
+            model.logits.save()
+        with tracer.invoke(**second):
+            features = model.vision.image_features.save()
+            logits = model.logits.save()
+    torch.testing.assert_close(features, alone, **CLOSE)
+    torch.testing.assert_close(logits[:, -answer.shape[1] :], answer, **CLOSE)
+
+
 @pytest.mark.parametrize("value", ["layer_output", "attention_output", "attention_head_outputs"])
 def test_an_edit_in_one_invoke_leaves_the_other_alone(wrapper, value):
     model = wrapper.model

@@ -95,11 +95,11 @@ def convolved(wrapper):
     projection = next(held for held in embed.modules() if isinstance(held, (torch.nn.Conv2d, torch.nn.Conv3d)))
     weight = projection.weight.flatten(1).T
     bias = 0 if projection.bias is None else projection.bias
-    pixels = inputs["pixel_values"]
+    pixels = wrapper.row.shown()
     if "image_grid_thw" in inputs:
         return (pixels @ weight + bias)[None]
     cut = pixels.unfold(2, 8, 8).unfold(3, 8, 8).permute(0, 2, 3, 1, 4, 5).flatten(3)
-    if "image_sizes" not in inputs:
+    if "image_sizes" not in inputs or wrapper.row.tiles:
         return cut.flatten(1, 2) @ weight + bias
     grids = (inputs["image_sizes"] // 8).tolist()
     return (
@@ -129,8 +129,8 @@ def test_position_embeddings_are_what_is_added_to_the_patches(wrapper):
     elif "image_grid_thw" not in wrapper.inputs:
         tower = wrapper.row.tower.removesuffix(".encoder.layers")
         embedded = output_of(wrapper.raw, wrapper.inputs, f"{tower}.embeddings")
-        before = embedded.shape[1] - 16
-        assert positions.shape == (1, 16 + before, 24)
+        before = embedded.shape[1] - rows.shape[1]
+        assert positions.shape in ((1, *embedded.shape[1:]), embedded.shape)
         torch.testing.assert_close(rows + positions[:, before:], embedded[:, before:])
     else:
         entering = input_of(wrapper.raw, wrapper.inputs, f"{wrapper.row.tower}.0")[None]
@@ -169,6 +169,37 @@ def test_tower_output_is_the_last_stream_and_merged_patches_enter_the_mergers_ml
     assert merged.shape == (14, qwen.model.vision.axis_size("merged_hidden"))
 
 
+def test_merged_patches_enter_the_projectors_mlp_and_are_blocks_of_patches(wrapper):
+    model, facts = wrapper.model, wrapper.model.family.facts
+    if not facts.merged:
+        return
+    path = f"{facts.projector}.{facts.merged}"
+    with model.trace(**wrapper.inputs):
+        merged = model.vision.merged_patches.save()
+        features = model.vision.image_features.save()
+    entering = hooked(wrapper.raw, wrapper.inputs, path)[path][0][0]
+    assert torch.equal(merged, entering.flatten(0, -2))
+    assert merged.shape == (len(features), model.vision.axis_size("merged_hidden"))
+
+
+def folded_by_hand(stream, side):
+    """Square blocks of a square grid of patches ``[images, patches, width]``, their patches side by side."""
+    rows = int(stream.shape[1] ** 0.5)
+    grid = stream.unflatten(1, (rows // side, side, rows // side, side))
+    return grid.transpose(2, 3).flatten(3).flatten(0, 2)
+
+
+@pytest.mark.parametrize("name", ["cohere2_vision", "idefics3", "smolvlm"])
+def test_merged_patches_are_folded_blocks_of_the_towers_output(name):
+    from conftest import _built
+
+    checkpoint = _built[name, "sdpa"]
+    with checkpoint.model.trace(**checkpoint.inputs):
+        stream = checkpoint.model.vision.tower_output.save()
+        merged = checkpoint.model.vision.merged_patches.save()
+    assert torch.equal(merged, folded_by_hand(stream, 2))
+
+
 def test_llava_reads_the_last_but_one_block_while_tower_output_is_the_last(llava):
     with llava.model.trace(**llava.inputs):
         stream = llava.model.vision.tower_output.save()
@@ -181,10 +212,19 @@ def test_the_projector_is_one_envoy_and_its_output_becomes_the_features(wrapper)
     with wrapper.model.trace(**wrapper.inputs):
         projected = wrapper.model.projector.output.save()
         features = wrapper.model.vision.image_features.save()
-    if wrapper.row.reordered:
-        assert sorted(projected.sum(-1).tolist()) == sorted(features.sum(-1).tolist())
+    if wrapper.row.projected == "in order":
+        assert torch.equal(projected.reshape(features.shape), features)
         return
-    assert torch.equal(projected.reshape(features.shape), features)
+    sums, written = projected.flatten(0, -2).sum(-1).tolist(), features.sum(-1).tolist()
+    if wrapper.row.projected == "reordered":
+        # The merger's rows are in window order, and put back before they are written.
+        assert sorted(sums) == sorted(written)
+        return
+    newline = wrapper.raw.model.image_newline.sum().item()
+    kept = [one in {*sums, newline} for one in written]
+    # Scaled rows are mixtures of several; a picture that is not scaled has its own.
+    assert all(kept) is (wrapper.row.projected == "cut, with newlines")
+    assert all(kept[: wrapper.row.pictures[0]])
 
 
 def test_root_values_are_the_forwards_own(checkpoint):

@@ -13,7 +13,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 #: From those that know nothing to those that know everything; a part may import parts of earlier lines.
 LAYERS = (
     ("errors",),
-    ("geometry", "gradients", "interleaving", "operations", "select", "shapes", "sizes"),
+    ("geometry", "gradients", "head", "interleaving", "operations", "select", "shapes", "sizes"),
     ("edits", "layouts"),
     ("descriptors",),
     ("components",),

@@ -15,7 +15,7 @@ from belvedere.components.reach import NoVision
 from belvedere.components.recurrent import LinearAttention
 from belvedere.components.sandwich import SandwichAttention, SandwichMlp, SandwichVisionAttention, SandwichVisionMlp
 from belvedere.components.scaled import ScaledLayer
-from belvedere.components.scatter import ImageAndVideoScatter, ImageScatter, SoundFirstScatter
+from belvedere.components.scatter import ImageAndVideoScatter, ImageScatter, MergerScatter, SoundFirstScatter
 from belvedere.components.segments import PER_IMAGE, QwenVisionAttention
 from belvedere.components.stack import Stack, Text
 from belvedere.components.standard import Note, Standard
@@ -53,6 +53,7 @@ __all__ = [
     "LatentAttention",
     "Layer",
     "LinearAttention",
+    "MergerScatter",
     "Mixture",
     "Mlp",
     "NoVision",

@@ -22,8 +22,6 @@ class QwenVision(Vision):
     one after the other. Every value of the patch axis is served as ``[1, patches, ...]``, a view of that row.
     """
 
-    AXES = {**Vision.AXES, "merged_hidden": "merged_hidden_size"}
-
     @value(":pos_embeds=.output", restore=as_held, unavailable=unseen, description="what is added to the patches")
     def position_embeddings(self, held: Tensor) -> Patches:
         """The learned position table at each patch, resampled to its picture's grid; added to `patch_embeddings`."""

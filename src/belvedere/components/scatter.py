@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from belvedere.components.standard import Standard
 
-__all__ = ["ImageAndVideoScatter", "ImageScatter", "SoundFirstScatter"]
+__all__ = ["ImageAndVideoScatter", "ImageScatter", "MergerScatter", "SoundFirstScatter"]
 
 
 class ImageScatter(Standard):
@@ -17,18 +17,28 @@ class ImageScatter(Standard):
 
     Attributes:
         scatter: The operation that writes image features in, named as in `belvedere.operations`.
-        scatter_argument: Which argument of it is the features.
+        scatter_argument: Which argument of it is the features, by its place.
+        scatter_keyword: The same argument's name, where it is passed by keyword.
         video_scatter: The operation for videos; empty where the model takes none.
     """
 
     scatter: ClassVar[str] = "inputs_embeds.masked_scatter()"
     scatter_argument: ClassVar[int] = 1
+    scatter_keyword: ClassVar[str] = ""
     video_scatter: ClassVar[str] = ""
 
     @classmethod
     def operations(cls) -> tuple[str, ...]:
         """The operations that are bracketed."""
         return tuple(name for name in (cls.scatter, cls.video_scatter) if name)
+
+
+class MergerScatter(ImageScatter):
+    """A wrapper that writes images by a method of its own (Idefics 2 and 3)."""
+
+    scatter = "self.inputs_merger()"
+    scatter_argument = 2
+    scatter_keyword = "image_hidden_states"
 
 
 class ImageAndVideoScatter(ImageScatter):

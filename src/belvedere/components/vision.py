@@ -6,6 +6,7 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 import torch
+from nnsight.intervention.envoy import Envoy
 from torch import Tensor
 
 from belvedere.components.gathering import Entry, Reasons, block_parts, stack_support
@@ -14,8 +15,8 @@ from belvedere.components.stack import Stack
 from belvedere.components.standard import Standard
 from belvedere.descriptors import KeptValue, absent, as_held, value
 from belvedere.errors import InputError, Unavailable
-from belvedere.layouts import ImageFeatures, ImageFeaturesPerImage, ImageTokenMask, Patches
-from belvedere.select import Argument, First
+from belvedere.layouts import ImageFeatures, ImageFeaturesPerImage, ImageTokenMask, MergedPatches, Patches
+from belvedere.select import Argument, First, FirstArgument
 
 __all__ = ["Vision", "root_input"]
 
@@ -70,6 +71,18 @@ def last_stream(host: Vision) -> tuple[Standard, str]:
     return host, "norm.output" if "norm" in vars(host) else f"layers.{len(host.layers) - 1}.output"
 
 
+def folded_patches(host: Vision) -> tuple[Envoy, str]:
+    """Where the folded patches enter the projector's MLP."""
+    return host.root.projector, f"{host.root.family.facts.merged}.input"
+
+
+def unfolded(host: Vision) -> str | None:
+    """The reason, where the projector takes one row for each patch."""
+    if unseen(host) is None and not host.root.family.facts.merged:
+        return "this tower's patches are not folded, the projector takes one row for each; read projector.input"
+    return unseen(host)
+
+
 def from_rows(host: Standard, edited: Any, held: Any) -> Any:
     """The way back for patches read as rows out of a feature map ``[images, width, rows, columns]``."""
     return edited.transpose(1, 2).reshape(held.shape) if held.ndim == 4 else edited.reshape(held.shape)
@@ -82,14 +95,19 @@ def joined(host: Standard, edited: Any, held: Any) -> Any:
 
 def features(host: Vision) -> Argument:
     """Which argument of the scatter is the features."""
-    return Argument(host.root.scatter.scatter_argument)
+    return Argument(host.root.scatter.scatter_argument, host.root.scatter.scatter_keyword)
 
 
 class Vision(Stack):
     """A vision tower."""
 
     SHELF = "towers"
-    AXES = {"vision_hidden": "vision_hidden_size", "heads": "num_heads", "head_dim": "head_dim"}
+    AXES = {
+        "vision_hidden": "vision_hidden_size",
+        "heads": "num_heads",
+        "head_dim": "head_dim",
+        "merged_hidden": "merged_hidden_size",
+    }
     ENTERS = ("image_features",)
 
     @property
@@ -205,11 +223,20 @@ class Vision(Stack):
         """
         return as_patches(held)
 
-    merged_patches: Any = absent(
-        "merged_patches",
-        "this tower's patches are not folded, the projector takes one row for each; read projector.input",
-        "what the projector's MLP receives where patches are folded",
+    @value(
+        folded_patches,
+        select=FirstArgument(),
+        restore=as_held,
+        unavailable=unfolded,
+        description="what the projector's MLP receives where patches are folded",
     )
+    def merged_patches(self, held: Tensor) -> MergedPatches:
+        """The patches of each block side by side, one row per image token, as the projector's MLP receives them.
+
+        Where the projector lays its grid out otherwise this is a copy: edits and assignment land, and a gradient
+        reaches it once it is written back.
+        """
+        return held.flatten(0, -2)
 
     @value(
         scatter_input,
@@ -293,6 +320,13 @@ class Vision(Stack):
     def vision_hidden_size(self) -> int:
         """The width of the tower's stream."""
         return int(self.config.hidden_size)
+
+    @property
+    def merged_hidden_size(self) -> int:
+        """The width of `merged_patches`: a block's patches side by side."""
+        if (reason := unfolded(self)) is not None:
+            raise Unavailable("vision.merged_hidden_size", reason)
+        return int(self.root.projector.get(self.root.family.facts.merged)._module.in_features)
 
     @property
     def num_heads(self) -> int:

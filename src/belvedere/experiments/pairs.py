@@ -67,7 +67,7 @@ class Pair:
             what = "videos" if shown.videos else "no pictures"
             raise InputError(f"{site.path} is patched picture by picture, and the inputs show {what}")
         rows = model.family.rows
-        return sum(shown.patches) + (0 if rows.packed else rows.before * shown.count)
+        return sum(shown.patches) + (0 if rows.packed else rows.before * shown.images)
 
     def usual(self, model: StandardizedTransformer, site: Site) -> list[int]:
         """The positions that are swept by default: patches, image tokens, or every token where no picture is shown."""
@@ -77,9 +77,11 @@ class Pair:
         before = 0 if model.family.rows.packed else model.family.rows.before
         numbers: list[int] = []
         start = 0
-        for patches in self.corrupt.pictures.patches:
-            numbers += range(start + before, start + before + patches)
-            start += before + patches
+        shown = self.corrupt.pictures
+        for patches, tiles in zip(shown.patches, shown.tiles or (1,) * shown.count, strict=True):
+            for _ in range(tiles):
+                numbers += range(start + before, start + before + patches // tiles)
+                start += before + patches // tiles
         return numbers
 
     def groups(

@@ -1,13 +1,17 @@
 """Frozen records: what a family's file says beside its tables."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from belvedere.components import ImageScatter, Standard, Text, Vision
 
-__all__ = ["Rows", "Wrapper", "every_patch", "fixed", "folded", "pooled"]
+__all__ = ["Rows", "Wrapper", "every_patch", "fixed", "folded", "pooled", "shuffled"]
 
+#: How many tiles and image tokens each picture of an encoding becomes, from the wrapper's config, the encoding, and the
+#: patch rows and columns of one tile.
+Tiled = Callable[[Any, Mapping[str, Any], int, int], list[tuple[int, int]]]
 #: How many image tokens a picture becomes, from the wrapper's config, its patch rows and columns, the CLS rows kept.
 Tokens = Callable[[Any, int, int, int], int]
 
@@ -28,11 +32,21 @@ def pooled(config: Any, rows: int, columns: int, before: int) -> int:
     return int((rows // side) * (columns // side))
 
 
+def shuffled(name: str) -> Tokens:
+    """One token for each square block of patches, whose side is a field of the wrapper's config."""
+
+    def tokens(config: Any, rows: int, columns: int, before: int) -> int:
+        side = int(getattr(config, name))
+        return (rows // side) * (columns // side)
+
+    return tokens
+
+
 def fixed(name: str) -> Tokens:
     """As many tokens for every picture as a field of the wrapper's config says."""
 
     def tokens(config: Any, rows: int, columns: int, before: int) -> int:
-        return int(getattr(config, name))
+        return int(attrgetter(name)(config))
 
     return tokens
 
@@ -64,6 +78,10 @@ class Wrapper:
         scatter: The envoy that knows how it does so; ``None`` where it does not.
         image_token: The config's name for the image placeholder's id.
         tokens: How many image tokens a picture becomes; ``None`` where that depends on more than its patches.
+        tiled: The tiles and image tokens of each picture, where a picture is cut into tiles or several are stacked with
+            padding between them; it is asked in place of ``tokens``.
+        merged: The projector's module whose input is the folded patches, by its path in the projector; empty where the
+            projector folds none.
         video_token: The config's name for the video placeholder's id; ``None`` where the model takes no video.
         feature_layers: The config's name for the tower blocks whose stream the wrapper takes, where it names any.
         normed: Whether the last of them means the stream after the tower's final norm.
@@ -84,6 +102,8 @@ class Wrapper:
     first_position: int = 0
     counts_positions: bool = False
     tokens: Tokens | None = every_patch
+    tiled: Tiled | None = None
+    merged: str = ""
 
 
 #: What a tower's entry has when it says nothing else.

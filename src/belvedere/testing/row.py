@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import torch
 from torch import Tensor
 
 __all__ = ["PACKED", "Row"]
 
 #: What an encoding may say of each picture's size.
-SIZES = ("image_grid_thw", "image_sizes", "image_position_ids")
+SIZES = ("image_grid_thw", "image_sizes", "image_position_ids", "spatial_shapes")
 
 #: Three pictures, two of them in the first prompt, packed into one row of patches.
 PACKED: dict[str, Any] = {"prompts": (2, 1), "pictures": (6, 6, 2)}
@@ -30,7 +31,6 @@ class Row:
         parts: Native names of a tower block's attention and MLP.
         added: Native names of the modules of a text block whose outputs are added to the stream, where these are not
             the attention and the MLP themselves.
-        reordered: Why the projector's rows are not in the order in which they are written; empty where they are.
         pre_norm: The native path of the norm that patches pass before positions are added to them.
         also: Values of a text block that are added to the stream beside what attention and MLP add, with the native
             names of the modules whose outputs they are.
@@ -47,6 +47,11 @@ class Row:
         moves: How far a prompt's logits may move when another prompt of the batch is edited: an expert of a mixture
             multiplies the tokens of all prompts at once, and rounds by their number.
         skipped: A text block that the model can run without.
+        tiles: How many entries of each row of ``pixel_values`` are real, where they are stacked along its second axis.
+        stacked: What such a row is: a picture cut into tiles, or a prompt with its pictures.
+        copied: Values that are rows of a tensor laid out otherwise, and so a copy that a gradient reaches only once it
+            is written back.
+        projected: What becomes of the projector's rows on their way into the text.
         attends: What a text position attends to: all before it (in a window, where the block has one), and besides
             the rest of its own picture, or of the prompt up to the suffix.
     """
@@ -58,7 +63,6 @@ class Row:
     tower: str = ""
     parts: tuple[str, str] = ("self_attn", "mlp")
     added: tuple[str, str] | None = None
-    reordered: str = ""
     pre_norm: str = ""
     also: Mapping[str, str] = field(default_factory=dict)
     gain: str = ""
@@ -72,6 +76,10 @@ class Row:
     scale: float | None = None
     moves: float = 0.0
     skipped: int = 1
+    tiles: tuple[int, ...] = ()
+    stacked: Literal["picture", "prompt"] = "picture"
+    copied: tuple[str, ...] = ()
+    projected: Literal["in order", "reordered", "cut, with newlines", "mixed"] = "in order"
     attends: Literal["causal", "pictures both ways", "prompt both ways"] = "causal"
 
     @property
@@ -99,5 +107,19 @@ class Row:
         grids = inputs.get("image_grid_thw")
         patches = None if grids is None else grids.prod(-1).tolist()
         rows = shown if patches is None else slice(sum(patches[: shown.start]), sum(patches[: shown.stop]))
-        own["pixel_values"] = inputs["pixel_values"][rows]
+        if self.stacked == "prompt":
+            rows = slice(number, number + 1)
+        most = max(self.tiles[rows], default=None)
+        for key in ("pixel_values", "pixel_attention_mask"):
+            if key in inputs:
+                own[key] = inputs[key][rows] if most is None else inputs[key][rows, :most]
+        if "batch_num_images" in inputs:
+            own["batch_num_images"] = inputs["batch_num_images"][number : number + 1]
         return own | {key: inputs[key][shown] for key in SIZES if key in inputs}
+
+    def shown(self) -> Tensor:
+        """The pixels that the tower is shown: those of every tile or picture, without what pads a stack."""
+        pixels = self.inputs()["pixel_values"]
+        if not self.tiles:
+            return pixels
+        return torch.cat([one[:real] for one, real in zip(pixels, self.tiles, strict=True)])

@@ -2,4 +2,9 @@
 
 from belvedere.families.facts import Wrapper, folded
 
-WRAPPER = Wrapper(tower="model.vision_encoder", projector="model.vision_projection", tokens=folded)
+WRAPPER = Wrapper(
+    tower="model.vision_encoder",
+    projector="model.vision_projection",
+    tokens=folded,
+    merged="patch_merger.merging_layer",
+)

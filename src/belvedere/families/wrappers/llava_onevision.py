@@ -1,6 +1,7 @@
-"""LLaVA-OneVision (`LlavaOnevisionForConditionalGeneration`): tiles as in LLaVA-NeXT, and video."""
+"""LLaVA-OneVision (`LlavaOnevisionForConditionalGeneration`): LLaVA-NeXT's tiles for a lone picture, and video."""
 
 from belvedere.components import ImageAndVideoScatter
 from belvedere.families.facts import Wrapper
+from belvedere.families.tiling import anyres_scaled
 
-WRAPPER = Wrapper(scatter=ImageAndVideoScatter, video_token="video_token_id", tokens=None)
+WRAPPER = Wrapper(scatter=ImageAndVideoScatter, video_token="video_token_id", tiled=anyres_scaled)

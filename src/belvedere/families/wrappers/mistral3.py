@@ -2,4 +2,4 @@
 
 from belvedere.families.facts import Wrapper, folded
 
-WRAPPER = Wrapper(tokens=folded)
+WRAPPER = Wrapper(tokens=folded, merged="patch_merger.merging_layer")

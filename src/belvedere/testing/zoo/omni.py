@@ -12,7 +12,7 @@ from transformers import (
 
 from belvedere.testing.encodings import IMAGE_TOKEN, VIDEO_TOKEN, qwen_inputs
 from belvedere.testing.row import Row
-from belvedere.testing.zoo.qwen import QWEN_ROW, WINDOWS
+from belvedere.testing.zoo.qwen import QWEN_ROW
 from belvedere.testing.zoo.text import MROPE, TEXT
 
 SOUND_TOKEN = 7
@@ -59,5 +59,5 @@ def inputs() -> dict[str, Tensor]:
 
 
 ROWS: dict[str, Row] = {
-    "qwen2_5_omni_thinker": Row(config=thinker, reordered=WINDOWS, **{**QWEN_ROW, "inputs": inputs}),
+    "qwen2_5_omni_thinker": Row(config=thinker, projected="reordered", **{**QWEN_ROW, "inputs": inputs}),
 }

@@ -66,12 +66,10 @@ QWEN_ROW: dict[str, Any] = {
     "placeholder": "<start><image><end>",
 }
 
-WINDOWS = "the merger's rows are in window order, and put back before they are written"
-
 ROWS: dict[str, Row] = {
     "qwen3_5": Row(config=qwen3_5, processor=partial(processors.qwen, "Qwen3VLProcessor"), **QWEN_ROW),
     "qwen2_vl": Row(config=qwen2_vl, processor=processors.qwen, **QWEN_ROW),
     "qwen2_5_vl": Row(
-        config=qwen2_5_vl, reordered=WINDOWS, processor=partial(processors.qwen, "Qwen2_5_VLProcessor"), **QWEN_ROW
+        config=qwen2_5_vl, projected="reordered", processor=partial(processors.qwen, "Qwen2_5_VLProcessor"), **QWEN_ROW
     ),
 }
