@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from truth import first, hooked, input_of, output_of
+from truth import contributions, first, hooked, input_of, output_of
 from walk import available, path
 
 
@@ -52,10 +52,10 @@ def test_what_each_part_of_a_text_block_adds_is_what_a_hook_sees_and_the_sum_is_
             attention = getattr(model.layers[number], part).attention_output.save()
             mlp = model.layers[number].mlp.mlp_output.save()
             leaving = model.layers[number].layer_output.save()
-        paths = [f"{native}.{name}" for name in checkpoint.row.added or (part, "mlp")]
-        seen = hooked(checkpoint.raw, checkpoint.inputs, *paths)
-        assert torch.equal(attention, first(seen[paths[0]][2]))
-        assert torch.equal(mlp, first(seen[paths[1]][2]))
+        parts = checkpoint.row.added or (part, "mlp")
+        truth = contributions(checkpoint.raw, checkpoint.inputs, native, parts)
+        assert torch.equal(attention, truth[0])
+        assert torch.equal(mlp, truth[1])
         torch.testing.assert_close(entering + attention + mlp, leaving, atol=1e-6, rtol=1e-6)
 
 
@@ -68,9 +68,8 @@ def test_the_tower_blocks_are_what_hooks_see_and_the_sum_is_the_block(wrapper):
             attention = model.vision.layers[number].self_attn.attention_output.save()
             mlp = model.vision.layers[number].mlp.mlp_output.save()
             leaving = model.vision.layers[number].layer_output.save()
-        paths = (native, *(f"{native}.{part}" for part in wrapper.row.parts))
-        seen = hooked(wrapper.raw, wrapper.inputs, *paths)
-        truth = [first(seen[one][2]) for one in paths]
+        truth = [first(hooked(wrapper.raw, wrapper.inputs, native)[native][2])]
+        truth += contributions(wrapper.raw, wrapper.inputs, native, wrapper.row.parts)
         truth = [one.unsqueeze(0) if one.ndim == 2 else one for one in truth]
         for ours, theirs in zip((leaving, attention, mlp), truth, strict=True):
             assert torch.equal(ours, theirs)
@@ -112,7 +111,7 @@ def test_position_embeddings_are_what_is_added_to_the_patches(wrapper):
         rows = wrapper.model.vision.patch_embeddings.save()
         positions = wrapper.model.vision.position_embeddings.save()
     if "image_grid_thw" not in wrapper.inputs:
-        tower = wrapper.row.tower.removesuffix(".encoder.layers")
+        tower = wrapper.row.tower.partition(".encoder.")[0]
         embedded = output_of(wrapper.raw, wrapper.inputs, f"{tower}.embeddings")
         before = embedded.shape[1] - 16
         assert positions.shape == (1, 16 + before, 24)

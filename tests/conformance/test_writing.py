@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from truth import logits_with
+from truth import logits_with, logits_with_added
 from walk import available, path
 
 from belvedere import WriteError
@@ -76,17 +76,22 @@ def test_a_write_equals_the_same_edit_by_a_raw_hook(name, request):
 
     added = (checkpoint.row.added or ("", "mlp"))[1]
     pairs = [
-        (model.layers[1], "layer_output", f"{native}.1"),
-        (model.layers[1].mlp, "mlp_output", f"{native}.1.{added}"),
+        (model.layers[1], "layer_output", native, ""),
+        (model.layers[1].mlp, "mlp_output", native, added),
     ]
     if checkpoint.row.tower:
-        pairs.append((model.vision.layers[0], "layer_output", f"{checkpoint.row.tower}.0"))
-        pairs.append((model.vision.layers[1].mlp, "mlp_output", f"{checkpoint.row.tower}.1.{checkpoint.row.parts[1]}"))
-    for host, value, where in pairs:
+        tower = checkpoint.row.tower
+        pairs.append((model.vision.layers[1], "layer_output", tower, ""))
+        pairs.append((model.vision.layers[1].mlp, "mlp_output", tower, checkpoint.row.parts[1]))
+    for host, value, where, part in pairs:
         with model.trace(**inputs):
             setattr(host, value, change(getattr(host, value)))
             logits = model.logits.save()
-        assert torch.equal(logits, logits_with(checkpoint.raw, inputs, where, change)), where
+        if part:
+            expected = logits_with_added(checkpoint.raw, inputs, f"{where}.1", part, change)
+        else:
+            expected = logits_with(checkpoint.raw, inputs, f"{where}.1", change)
+        assert torch.equal(logits, expected), (where, part)
 
 
 def test_zeroing_the_image_tokens_from_a_block_on_blinds_the_model(wrapper):

@@ -73,7 +73,9 @@ def renamed(stack: Stack, native: str, standard: str) -> bool:
 
 def served(stack: Stack, pattern: str, envoy: type) -> bool:
     """Whether an envoy of this very class stands at a place of the pattern."""
-    _, _, part = pattern.partition("layers.*")
+    _, listed, part = pattern.partition("layers.*")
+    if not listed:
+        return type(stack.get(pattern)) is envoy
     hosts = [vars(block).get(part.lstrip(".")) if part else block for block in stack.layers]
     return any(type(host) is envoy for host in hosts)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from belvedere.components.layer import added
 from belvedere.components.standard import Standard
 from belvedere.descriptors import absent, value
 from belvedere.layouts import Residual
@@ -17,7 +18,7 @@ DENSE = "this MLP is dense and routes nothing; read mlp_output"
 class Mlp(Standard):
     """A dense MLP."""
 
-    @value("output", select=First(), description="what the MLP adds to the stream")
+    @value(added, select=First(), description="what the MLP adds to the stream")
     def mlp_output(self, held: Tensor) -> Residual:
         """What the MLP adds to the stream: ``layer_input + attention_output + mlp_output == layer_output``.
 

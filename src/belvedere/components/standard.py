@@ -53,6 +53,11 @@ class Standard(Envoy):
         return str(self.path).rpartition(".")[2]
 
     @property
+    def part(self) -> str:
+        """The standard name under its host, such as ``self_attn``."""
+        return self._own_name()
+
+    @property
     def host(self) -> Standard | None:
         """The nearest standard envoy above this one."""
         above = self.parent

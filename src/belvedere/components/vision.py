@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from belvedere.components.stack import Stack
 from belvedere.components.standard import Standard
 from belvedere.descriptors import KeptValue, absent, as_held, value
 from belvedere.errors import InputError, Unavailable
-from belvedere.layouts import ImageFeatures, ImageFeaturesPerImage, ImageTokenMask, Patches
+from belvedere.layouts import ImageFeatures, ImageFeaturesPerImage, ImageTokenMask, MergedPatches, Patches
 from belvedere.select import Argument, First
 
 __all__ = ["Vision", "root_input"]
@@ -60,6 +60,23 @@ def video_scatter_input(host: Vision) -> tuple[Standard, str]:
     return host.root.scatter, f":{host.root.scatter.video_scatter}.input"
 
 
+def not_merged(host: Vision) -> str | None:
+    """The reason, where patches are not folded into image tokens by the wrapper."""
+    if unseen(host) is None and host.root.family.facts.merged is None:
+        return "this tower's patches are not folded, the projector takes one row for each; read projector.input"
+    return unseen(host)
+
+
+def merged_input(host: Vision) -> tuple[Standard, str]:
+    """Where the folded patches are an argument."""
+    return host.root, f"{host.root.family.facts.merged}.input"
+
+
+def positions(host: Vision) -> tuple[Standard, str]:
+    """Where what is added to the patches is served."""
+    return host, host.POSITIONS
+
+
 def root_input(host: Standard) -> tuple[Standard, str]:
     """Where the prompt's token ids are an argument."""
     return host.root, "input"
@@ -86,15 +103,31 @@ def features(host: Vision) -> Argument:
 
 
 class Vision(Stack):
-    """A vision tower."""
+    """A vision tower.
+
+    Attributes:
+        POSITIONS: The place of `position_embeddings`, as in `belvedere.descriptors`.
+    """
 
     SHELF = "towers"
-    AXES = {"vision_hidden": "vision_hidden_size", "heads": "num_heads", "head_dim": "head_dim"}
+    POSITIONS: ClassVar[str] = "position_embed.output"
+    AXES = {
+        "vision_hidden": "vision_hidden_size",
+        "heads": "num_heads",
+        "head_dim": "head_dim",
+        "merged_hidden": "merged_hidden_size",
+    }
 
     @property
     def name(self) -> str:
         """``vision``, whatever the wrapper calls it."""
         return "vision"
+
+    @classmethod
+    def operations(cls) -> tuple[str, ...]:
+        """`OPERATIONS`, and the one in the tower's own forward that `position_embeddings` lives at."""
+        own = cls.POSITIONS.startswith(":")
+        return (*super().operations(), *((cls.POSITIONS[1:].rpartition(".")[0],) if own else ()))
 
     def no_images(self) -> str | None:
         """Why no picture reaches this tower; ``None`` where one does."""
@@ -142,7 +175,7 @@ class Vision(Stack):
         """
         return held.flatten(2).transpose(1, 2) if held.ndim == 4 else as_patches(held)
 
-    @value("position_embed.output", restore=as_held, unavailable=unseen, description="what is added to the patches")
+    @value(positions, restore=as_held, unavailable=unseen, description="what is added to the patches")
     def position_embeddings(self, held: Tensor) -> Patches:
         """The learned position embeddings that are added to the rows, CLS's among them; shared by all images."""
         return as_patches(held)
@@ -161,11 +194,16 @@ class Vision(Stack):
         """
         return as_patches(held)
 
-    merged_patches: Any = absent(
-        "merged_patches",
-        "this tower's patches are not folded, the projector takes one row for each; read projector.input",
-        "what the projector's MLP receives where patches are folded",
+    @value(
+        merged_input,
+        select=Argument(0),
+        restore=as_held,
+        unavailable=not_merged,
+        description="what the projector's MLP receives where patches are folded",
     )
+    def merged_patches(self, held: Tensor) -> MergedPatches:
+        """Each block of patches that becomes one image token, side by side, as the projector's MLP receives it."""
+        return held.flatten(0, -2)
 
     @value(
         scatter_input,
@@ -285,7 +323,15 @@ class Vision(Stack):
     @property
     def spatial_merge_size(self) -> int:
         """How many patches a side are folded into one image token; 1 where none are."""
-        return int(getattr(self.config, "spatial_merge_size", 1))
+        ratio = getattr(self.config, "pixel_shuffle_ratio", getattr(self.root.source_config, "downsample_ratio", 1))
+        return int(getattr(self.config, "spatial_merge_size", round(1 / ratio)))
+
+    @property
+    def merged_hidden_size(self) -> int:
+        """The width of `merged_patches`."""
+        if (reason := not_merged(self)) is not None:
+            raise Unavailable("vision.merged_hidden_size", reason)
+        return int(self.root.get(self.root.family.facts.merged)._module.in_features)
 
     @property
     def window_size(self) -> int:

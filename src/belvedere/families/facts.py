@@ -6,7 +6,7 @@ from typing import Any
 
 from belvedere.components import ImageScatter, Standard, Vision
 
-__all__ = ["Rows", "Wrapper", "every_patch", "fixed", "folded"]
+__all__ = ["Rows", "Wrapper", "every_patch", "fixed", "folded", "shuffled"]
 
 #: How many image tokens a picture becomes, from the wrapper's config, its patch rows and columns, the CLS rows kept.
 Tokens = Callable[[Any, int, int, int], int]
@@ -20,6 +20,11 @@ def every_patch(config: Any, rows: int, columns: int, before: int) -> int:
 def folded(config: Any, rows: int, columns: int, before: int) -> int:
     """One token for each ``spatial_merge_size x spatial_merge_size`` block of patches."""
     return int((rows // config.spatial_merge_size) * (columns // config.spatial_merge_size))
+
+
+def shuffled(config: Any, rows: int, columns: int, before: int) -> int:
+    """One token for each block of patches that a pixel shuffle by ``downsample_ratio`` lays side by side."""
+    return int(rows * config.downsample_ratio) * int(columns * config.downsample_ratio)
 
 
 def fixed(name: str) -> Tokens:
@@ -60,6 +65,8 @@ class Wrapper:
         tokens: How many image tokens a picture becomes; ``None`` where that depends on more than its patches.
         video_token: The config's name for the video placeholder's id; ``None`` where the model takes no video.
         first_position: The position that the model gives a prompt's first token.
+        merged: The module that takes the patches after they are folded, by its path from the root, such as
+            ``projector.linear_1``; ``None`` where the patches are not folded, or the tower's own entry says.
     """
 
     text: str = "model.language_model"
@@ -72,6 +79,7 @@ class Wrapper:
     video_token: str | None = None
     first_position: int = 0
     tokens: Tokens | None = every_patch
+    merged: str | None = None
 
 
 #: What a tower's entry has when it says nothing else.

@@ -8,10 +8,27 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-__all__ = ["PACKED", "Row"]
+__all__ = ["PACKED", "Row", "Scaled"]
 
 #: Three pictures, two of them in the first prompt, packed into one row of patches.
 PACKED: dict[str, Any] = {"prompts": (2, 1), "pictures": (6, 6, 2)}
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """A module whose output a block multiplies by a parameter of its own before it adds it.
+
+    Args:
+        module: The module's native name in the block.
+        parameter: The parameter's.
+        gate: Whether it is the parameter's hyperbolic tangent that multiplies.
+        masked: The keyword of the block's call whose first part zeroes whole rows before; empty where nothing does.
+    """
+
+    module: str
+    parameter: str
+    gate: bool = False
+    masked: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +41,7 @@ class Row:
         auto: The transformers auto class that builds it.
         blocks: The native path of the text blocks, for raw hooks.
         tower: The native path of the tower's blocks; empty for a text model.
-        parts: Native names of a tower block's attention and MLP.
+        parts: Native names of a tower block's attention and MLP, or `Scaled`.
         added: Native names of the modules of a text block whose outputs are added to the stream, where these are not
             the attention and the MLP themselves.
         pictures: The image tokens of each picture.
@@ -40,8 +57,8 @@ class Row:
     auto: str = "AutoModelForImageTextToText"
     blocks: str = "model.language_model.layers"
     tower: str = ""
-    parts: tuple[str, str] = ("self_attn", "mlp")
-    added: tuple[str, str] | None = None
+    parts: tuple[str | Scaled, str | Scaled] = ("self_attn", "mlp")
+    added: tuple[str | Scaled, str | Scaled] | None = None
     pictures: tuple[int, ...] = (16, 16)
     prompts: tuple[int, int] = (1, 1)
     unread: tuple[str, ...] = ()
