@@ -125,6 +125,7 @@ class Value(eproperty, Generic[T]):
     def reason(self, host: Standard) -> str | None:
         """Why the value cannot be had on this host, or ``None`` where it can."""
         given = self.unavailable(host) if callable(self.unavailable) else self.unavailable
+        given = host.never() if given is None else given
         if given is not None or self.at == "":
             return given
         envoy, place = self._place(host)

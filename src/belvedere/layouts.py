@@ -12,7 +12,8 @@ An axis name means one thing everywhere:
 ``vision_hidden``
     width of the tower's stream, named apart so that ``hidden`` is always the text model's.
 ``image_tokens``
-    placeholder positions of all pictures, in prompt order.
+    placeholder positions of all pictures, in prompt order; where text attends to pictures (Mllama), the rows of all of
+    a prompt's pictures.
 ``heads``, ``kv_heads``, ``head_dim``
     of a softmax attention; ``key_heads``, ``value_heads``, ``key_dim`` and ``value_dim`` of a recurrent mixer.
 ``segment``
@@ -39,6 +40,10 @@ HeadOutputs = Float[Tensor, "batch heads seq head_dim"]
 Gate = Float[Tensor, "batch heads seq head_dim"]
 Pattern = Float[Tensor, "batch heads seq keys"]
 
+ImageKeys = Float[Tensor, "batch kv_heads image_tokens head_dim"]
+ImageValues = Float[Tensor, "batch kv_heads image_tokens head_dim"]
+ImagePattern = Float[Tensor, "batch heads seq image_tokens"]
+
 RecurrentQueries = Float[Tensor, "batch key_heads seq key_dim"]
 RecurrentKeys = Float[Tensor, "batch key_heads seq key_dim"]
 RecurrentValues = Float[Tensor, "batch value_heads seq value_dim"]
@@ -63,10 +68,12 @@ RotaryTable = Float[Tensor, "patches head_dim"]
 Rotary = tuple[RotaryTable, RotaryTable]
 MergedPatches = Float[Tensor, "image_tokens merged_hidden"]
 ImageFeatures = Float[Tensor, "image_tokens hidden"]
+AttendedFeatures = Float[Tensor, "batch image_tokens hidden"]
 ImageFeaturesPerImage = list[ImageFeatures]
 ImageTokenMask = Bool[Tensor, "batch seq"]
 
 __all__ = [
+    "AttendedFeatures",
     "AttentionMask",
     "Betas",
     "Decays",
@@ -77,7 +84,10 @@ __all__ = [
     "HeadOutputs",
     "ImageFeatures",
     "ImageFeaturesPerImage",
+    "ImageKeys",
+    "ImagePattern",
     "ImageTokenMask",
+    "ImageValues",
     "Keys",
     "Logits",
     "MergedPatches",

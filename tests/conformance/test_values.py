@@ -3,7 +3,7 @@
 import pytest
 import torch
 from truth import contributions, first, hooked, input_of, output_of
-from walk import available, path
+from walk import available, path, running
 
 
 def blocks(checkpoint):
@@ -11,14 +11,14 @@ def blocks(checkpoint):
 
 
 def mixer(block):
-    return "linear_attn" if "linear_attn" in vars(block) else "self_attn"
+    return next(part for part in ("self_attn", "linear_attn", "cross_attn") if part in vars(block))
 
 
-def test_the_text_stream_at_the_image_tokens_is_image_features(wrapper):
-    with wrapper.model.trace(**wrapper.inputs):
-        mask = wrapper.model.vision.image_token_mask.save()
-        features = wrapper.model.vision.image_features.save()
-    entering = input_of(wrapper.raw, wrapper.inputs, f"{wrapper.row.blocks}.0")
+def test_the_text_stream_at_the_image_tokens_is_image_features(scattering):
+    with scattering.model.trace(**scattering.inputs):
+        mask = scattering.model.vision.image_token_mask.save()
+        features = scattering.model.vision.image_features.save()
+    entering = input_of(scattering.raw, scattering.inputs, f"{scattering.row.blocks}.0")
     assert features.shape[0] == mask.sum() > 0
     assert torch.equal(entering[mask], features)
 
@@ -28,13 +28,14 @@ def test_image_features_per_image_are_image_features_cut_by_picture(wrapper):
         split = wrapper.model.vision.image_features_per_image.save()
         features = wrapper.model.vision.image_features.save()
     assert [len(one) for one in split] == list(wrapper.row.pictures)
-    assert torch.equal(torch.cat(split), features)
+    assert torch.equal(torch.cat(split), features.flatten(0, -2))
 
 
 def test_what_enters_and_leaves_each_text_block_is_what_a_hook_sees(checkpoint):
     model = checkpoint.model
     seen = hooked(checkpoint.raw, checkpoint.inputs, *blocks(checkpoint))
-    for number, native in enumerate(blocks(checkpoint)):
+    for number in running(model):
+        native = blocks(checkpoint)[number]
         with model.trace(**checkpoint.inputs):
             entering = model.layers[number].layer_input.save()
             leaving = model.layers[number].layer_output.save()
@@ -45,31 +46,41 @@ def test_what_enters_and_leaves_each_text_block_is_what_a_hook_sees(checkpoint):
 
 def test_what_each_part_of_a_text_block_adds_is_what_a_hook_sees_and_the_sum_is_the_block(checkpoint):
     model = checkpoint.model
-    for number, native in enumerate(blocks(checkpoint)):
-        part = mixer(model.layers[number])
+    for number in running(model):
+        native, part = blocks(checkpoint)[number], mixer(model.layers[number])
         with model.trace(**checkpoint.inputs):
             entering = model.layers[number].layer_input.save()
             attention = getattr(model.layers[number], part).attention_output.save()
             mlp = model.layers[number].mlp.mlp_output.save()
             leaving = model.layers[number].layer_output.save()
-        parts = checkpoint.row.added or (part, "mlp")
+        parts = (checkpoint.row.cross if part == "cross_attn" else checkpoint.row.added) or (part, "mlp")
         truth = contributions(checkpoint.raw, checkpoint.inputs, native, parts)
         assert torch.equal(attention, truth[0])
         assert torch.equal(mlp, truth[1])
         torch.testing.assert_close(entering + attention + mlp, leaving, atol=1e-6, rtol=1e-6)
 
 
+def tower_blocks(wrapper):
+    """Each block of the tower, its native path, and the names of what it adds."""
+    row = wrapper.row
+    lists = [("layers", row.tower, row.parts)] + (
+        [(row.later.name, row.later.path, row.later.parts)] if row.later else []
+    )
+    for listed, native, parts in lists:
+        for number, block in enumerate(getattr(wrapper.model.vision, listed)):
+            yield block, f"{native}.{number}", parts
+
+
 def test_the_tower_blocks_are_what_hooks_see_and_the_sum_is_the_block(wrapper):
     model = wrapper.model
-    for number in range(model.vision.num_layers):
-        native = f"{wrapper.row.tower}.{number}"
+    for block, native, parts in tower_blocks(wrapper):
         with model.trace(**wrapper.inputs):
-            entering = model.vision.layers[number].layer_input.save()
-            attention = model.vision.layers[number].self_attn.attention_output.save()
-            mlp = model.vision.layers[number].mlp.mlp_output.save()
-            leaving = model.vision.layers[number].layer_output.save()
+            entering = block.layer_input.save()
+            attention = block.self_attn.attention_output.save()
+            mlp = block.mlp.mlp_output.save()
+            leaving = block.layer_output.save()
         truth = [first(hooked(wrapper.raw, wrapper.inputs, native)[native][2])]
-        truth += contributions(wrapper.raw, wrapper.inputs, native, wrapper.row.parts)
+        truth += contributions(wrapper.raw, wrapper.inputs, native, parts)
         truth = [one.unsqueeze(0) if one.ndim == 2 else one for one in truth]
         for ours, theirs in zip((leaving, attention, mlp), truth, strict=True):
             assert torch.equal(ours, theirs)
@@ -85,6 +96,7 @@ def convolved(wrapper):
     pixels = inputs["pixel_values"]
     if "image_grid_thw" in inputs:
         return (pixels @ weight + bias)[None]
+    pixels = pixels.flatten(0, -4)
     cut = pixels.unfold(2, 8, 8).unfold(3, 8, 8).permute(0, 2, 3, 1, 4, 5).flatten(3)
     if "image_sizes" not in inputs:
         return cut.flatten(1, 2) @ weight + bias
@@ -105,7 +117,7 @@ def test_patch_embeddings_are_the_convolution_of_each_patch(wrapper):
 def test_position_embeddings_are_what_is_added_to_the_patches(wrapper):
     reason = wrapper.model.vision.support()["vision.position_embeddings"]
     if reason is not None:
-        assert "read rotary" in reason
+        assert "read rotary" in reason or wrapper.row.later
         return
     with wrapper.model.trace(**wrapper.inputs):
         rows = wrapper.model.vision.patch_embeddings.save()
@@ -198,8 +210,8 @@ def test_a_standard_path_and_its_native_path_are_one_envoy(checkpoint):
     assert model.embed_tokens is model.get(f"{stack}.embed_tokens")
     assert model.norm is model.get(f"{stack}.norm")
     if checkpoint.row.tower:
-        for number in range(model.vision.num_layers):
-            assert model.vision.layers[number] is model.get(f"{checkpoint.row.tower}.{number}")
+        for block, native, _ in tower_blocks(checkpoint):
+            assert block is model.get(native)
 
 
 def test_native_names_of_the_wrappers_parts(llava, qwen):

@@ -94,31 +94,31 @@ def test_a_write_equals_the_same_edit_by_a_raw_hook(name, request):
         assert torch.equal(logits, expected), (where, part)
 
 
-def test_zeroing_the_image_tokens_from_a_block_on_blinds_the_model(wrapper):
-    model = wrapper.model
-    other = {**wrapper.inputs, "pixel_values": wrapper.inputs["pixel_values"].flip(-1)}
+def test_zeroing_the_image_tokens_from_a_block_on_blinds_the_model(scattering):
+    model = scattering.model
+    other = {**scattering.inputs, "pixel_values": scattering.inputs["pixel_values"].flip(-1)}
     seen = []
-    for inputs in (wrapper.inputs, other):
+    for inputs in (scattering.inputs, other):
         with model.trace(**inputs):
             mask = model.vision.image_token_mask
             model.layers[0].layer_input[mask] = 0
             logits = model.logits.save()
         seen.append(logits)
     assert torch.equal(*seen)
-    assert not torch.allclose(seen[0], wrapper.logits)
+    assert not torch.allclose(seen[0], scattering.logits)
 
 
-def test_written_image_features_stand_in_the_text_stream(wrapper):
-    model = wrapper.model
-    with model.trace(**wrapper.inputs):
+def test_written_image_features_stand_in_the_text_stream(scattering):
+    model = scattering.model
+    with model.trace(**scattering.inputs):
         mask = model.vision.image_token_mask.save()
         model.vision.image_features = torch.full_like(model.vision.image_features, 0.5)
         entering = model.layers[0].layer_input.save()
     assert (entering[mask] == 0.5).all()
-    with model.trace(**wrapper.inputs):
+    with model.trace(**scattering.inputs):
         model.vision.image_features_per_image[0][:] = -1.0
         entering = model.layers[0].layer_input.save()
-    first = wrapper.row.pictures[0]
+    first = scattering.row.pictures[0]
     assert (entering[mask][:first] == -1.0).all()
     assert not (entering[mask][first:] == -1.0).any()
 

@@ -1,6 +1,7 @@
 """What a value means, and how it is read and written; components know no family."""
 
 from belvedere.components.attention import Attention, GatedAttention
+from belvedere.components.cross import AttendedVision, CrossAttention, CrossLayer, TwoStackVision
 from belvedere.components.layer import Layer
 from belvedere.components.mixture import Mixture
 from belvedere.components.mlp import Mlp
@@ -34,7 +35,10 @@ __all__ = [
     "PER_IMAGE",
     "TEXT_BLOCK",
     "VISION_BLOCK",
+    "AttendedVision",
     "Attention",
+    "CrossAttention",
+    "CrossLayer",
     "GatedAttention",
     "ImageAndVideoScatter",
     "ImageScatter",
@@ -53,6 +57,7 @@ __all__ = [
     "Stack",
     "Standard",
     "Text",
+    "TwoStackVision",
     "Vision",
     "VisionAttention",
     "VisionLayer",

@@ -18,7 +18,9 @@ Reasons = dict[str, Any]
 def block_support(block: Standard) -> dict[str, str | None]:
     """Each value of one block and its parts, by value name, in the order of the forward."""
     rows = dict(block.support())
-    mixers = [part for name in ("self_attn", "linear_attn") if (part := vars(block).get(name)) is not None]
+    mixers = [
+        part for name in ("self_attn", "linear_attn", "cross_attn") if (part := vars(block).get(name)) is not None
+    ]
     for part in [*mixers, vars(block).get("mlp")]:
         if isinstance(part, Standard):
             rows |= part.support()
@@ -29,9 +31,12 @@ def block_support(block: Standard) -> dict[str, str | None]:
 
 def stack_support(stack: Stack, prefix: str) -> Reasons:
     """Each value of a stack's blocks, folded where all blocks agree."""
-    each = [block_support(block) for block in stack.layers]
-    names = dict.fromkeys(name for rows in each for name in rows)
-    return {f"{prefix}layers.{name}": _folded([rows.get(name) for rows in each]) for name in names}
+    rows: Reasons = {}
+    for listed in stack.LISTS:
+        each = [block_support(block) for block in getattr(stack, listed)]
+        names = dict.fromkeys(name for block in each for name in block)
+        rows |= {f"{prefix}{listed}.{name}": _folded([block.get(name) for block in each]) for name in names}
+    return rows
 
 
 def _folded(reasons: list[str | None]) -> Any:

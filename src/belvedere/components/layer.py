@@ -15,7 +15,7 @@ from belvedere.select import First, FirstArgument
 __all__ = ["Block", "Layer", "added"]
 
 #: Module names that not every block has.
-PARTS = ("self_attn", "linear_attn", "mlp", "input_layernorm", "post_attention_layernorm")
+PARTS = ("self_attn", "linear_attn", "cross_attn", "mlp", "input_layernorm", "post_attention_layernorm")
 
 
 def added(host: Any) -> tuple[Standard, str]:
@@ -28,11 +28,13 @@ class Block(Standard):
     """What a text block and a tower block share: a number, a stack, and parts that not every block has.
 
     Attributes:
+        LIST: The standard name of the list that the block is in.
         ADDED: Where what a part adds is served, by the part's standard name, for parts whose own output the block
             scales, gates or norms before it adds it: a place of the block, such as
             ``":self.lambda_1 * attention_output.output"``.
     """
 
+    LIST: ClassVar[str] = "layers"
     ADDED: ClassVar[dict[str, str]] = {}
 
     @classmethod
@@ -60,7 +62,7 @@ class Block(Standard):
         return above
 
     def _own_name(self) -> str:
-        return f"layers[{self.number}]"
+        return f"{self.LIST}[{self.number}]"
 
     def __getattr__(self, name: str) -> Any:
         try:

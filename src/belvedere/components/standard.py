@@ -21,10 +21,12 @@ class Standard(Envoy):
         when
             the tree is built, so that its values are served even after its call has begun.
         AXES: Which attribute of this envoy answers an axis of a layout.
+        ENTERS: The values through which what a picture shows enters the text model here.
     """
 
     OPERATIONS: ClassVar[tuple[str, ...]] = ()
     AXES: ClassVar[dict[str, str]] = {}
+    ENTERS: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -107,6 +109,11 @@ class Standard(Envoy):
             return f"; it is a value of {elsewhere[0].rpartition('.')[0]}"
         near = get_close_matches(name, [*self.values(), *self._child_map, *self._aliases], n=1)
         return f"; did you mean {near[0]!r}?" if near else ""
+
+    def never(self) -> str | None:
+        """Why this part of the model runs under no input at all; ``None`` where it does."""
+        host = self.host
+        return None if host is None else host.never()
 
     def idle(self, name: str) -> str | None:
         """Why the input of the running trace does not make a value of this envoy; ``None`` where it does."""

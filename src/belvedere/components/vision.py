@@ -84,7 +84,8 @@ def root_input(host: Standard) -> tuple[Standard, str]:
 
 def last_stream(host: Vision) -> tuple[Standard, str]:
     """Where the tower's last stream is served: its final norm, or its last block where it has none."""
-    return host, "norm.output" if "norm" in vars(host) else f"layers.{len(host.layers) - 1}.output"
+    last = host.LISTS[-1]
+    return host, "norm.output" if "norm" in vars(host) else f"{last}.{len(getattr(host, last)) - 1}.output"
 
 
 def from_rows(host: Standard, edited: Any, held: Any) -> Any:
@@ -110,6 +111,7 @@ class Vision(Stack):
     """
 
     SHELF = "towers"
+    ENTERS: ClassVar[tuple[str, ...]] = ("image_features",)
     POSITIONS: ClassVar[str] = "position_embed.output"
     AXES = {
         "vision_hidden": "vision_hidden_size",

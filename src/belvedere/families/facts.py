@@ -65,6 +65,7 @@ class Wrapper:
         tokens: How many image tokens a picture becomes; ``None`` where that depends on more than its patches.
         video_token: The config's name for the video placeholder's id; ``None`` where the model takes no video.
         first_position: The position that the model gives a prompt's first token.
+        alone: Why several invokes of one trace cannot show pictures; empty where they can.
         merged: The module that takes the patches after they are folded, by its path from the root, such as
             ``projector.linear_1``; ``None`` where the patches are not folded, or the tower's own entry says.
     """
@@ -80,6 +81,7 @@ class Wrapper:
     first_position: int = 0
     tokens: Tokens | None = every_patch
     merged: str | None = None
+    alone: str = ""
 
 
 #: What a tower's entry has when it says nothing else.

@@ -8,10 +8,14 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-__all__ = ["PACKED", "Row", "Scaled"]
+__all__ = ["PACKED", "Later", "Row", "Scaled"]
 
 #: Three pictures, two of them in the first prompt, packed into one row of patches.
 PACKED: dict[str, Any] = {"prompts": (2, 1), "pictures": (6, 6, 2)}
+
+
+#: Fields of an encoding with an entry for each picture.
+PER_PICTURE = ("image_grid_thw", "image_sizes", "aspect_ratio_ids", "aspect_ratio_mask")
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,21 @@ class Scaled:
     masked: str = ""
 
 
+@dataclass(frozen=True)
+class Later:
+    """A tower's second list of blocks.
+
+    Args:
+        name: Its standard name.
+        path: Its native path.
+        parts: As for the tower's first list.
+    """
+
+    name: str
+    path: str
+    parts: tuple[str | Scaled, str | Scaled]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Row:
     """A checkpoint of the zoo.
@@ -48,6 +67,10 @@ class Row:
         prompts: How many pictures each of the two prompts shows.
         unread: Values that nothing on the way to the logits depends on.
         shared: Values whose tensor someone else reads too, so that an edit in place is seen there.
+        later: A tower's second list of blocks, where it has one.
+        cross: As `added`, of the text blocks that attend to pictures; where there are any, nothing is written over the
+            placeholders.
+        alone: What the refusal of several invokes with pictures says; empty where they are exact.
         attends: What a text position attends to: all before it (in a window, where the block has one), and besides
             the rest of its own picture, or of the prompt up to the suffix.
     """
@@ -63,6 +86,9 @@ class Row:
     prompts: tuple[int, int] = (1, 1)
     unread: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
+    later: Later | None = None
+    cross: tuple[Scaled, Scaled] | None = None
+    alone: str = ""
     attends: Literal["causal", "pictures both ways", "prompt both ways"] = "causal"
 
     def solo(self, number: int) -> dict[str, Tensor]:
@@ -78,4 +104,9 @@ class Row:
         patches = None if grids is None else grids.prod(-1).tolist()
         rows = shown if patches is None else slice(sum(patches[: shown.start]), sum(patches[: shown.stop]))
         own["pixel_values"] = inputs["pixel_values"][rows]
-        return own | {key: inputs[key][shown] for key in ("image_grid_thw", "image_sizes") if key in inputs}
+        return own | {key: inputs[key][shown] for key in PER_PICTURE if key in inputs}
+
+    @property
+    def task(self) -> str:
+        """The task that it is loaded for."""
+        return "text-generation" if self.auto == "AutoModelForCausalLM" else "image-text-to-text"

@@ -31,7 +31,7 @@ def internvl() -> InternVLConfig:
 def internvl_qk_norm() -> InternVLConfig:
     """The form of the 6B tower: RMS norms, also on queries and keys, and a final norm; Llama as text."""
     tower = internvl_vision(use_qk_norm=True, norm_type="rms_norm", use_mean_pooling=False)
-    given = {"image_token_id": IMAGE_TOKEN, "image_seq_length": 4, "tie_word_embeddings": False}
+    given: dict[str, Any] = {"image_token_id": IMAGE_TOKEN, "image_seq_length": 4, "tie_word_embeddings": False}
     return InternVLConfig(vision_config=tower, text_config=llama(), **given)
 
 
