@@ -70,6 +70,18 @@ def packed(request):
     return _built[request.param, "sdpa"]
 
 
+@pytest.fixture(params=[name for name, row in ROWS.items() if row.tower and not row.cross])
+def scattering(request):
+    """A wrapper that writes its features over placeholders."""
+    return _built[request.param, "sdpa"]
+
+
+@pytest.fixture(params=[name for name, row in ROWS.items() if row.tower and not row.alone])
+def together(request):
+    """A wrapper that keeps the pictures of several invokes apart."""
+    return _built[request.param, "sdpa"]
+
+
 @pytest.fixture(params=[(name, attention) for name in ROWS for attention in ("sdpa", "eager")], ids="-".join)
 def any_attention(request):
     return _built[request.param]

@@ -22,7 +22,7 @@ def own(host: Standard, *last: str) -> tuple[list[tuple[Standard, Value]], list[
 def of_block(block: Standard) -> Iterator[tuple[Standard, Value]]:
     before, after = own(block, "per_layer_output", "layer_output", "deepstack_output")
     yield from before
-    for part in ("self_attn", "linear_attn", "mlp"):
+    for part in ("self_attn", "linear_attn", "cross_attn", "mlp"):
         if part in vars(block):
             yield from ((getattr(block, part), found) for found in getattr(block, part).values().values())
     yield from after
@@ -30,17 +30,22 @@ def of_block(block: Standard) -> Iterator[tuple[Standard, Value]]:
 
 def every_value(model: Any) -> Iterator[tuple[Standard, Value]]:
     """``(host, value)`` of the whole model, those that it lacks among them."""
-    before, after = own(model, *ROOT_LAST)
+    seen = not isinstance(model.vision, NoVision)
+    # Where nothing is scattered, the text model embeds the prompt itself, when the tower is done.
+    late = ("token_embeddings",) if seen and model.scatter is None else ()
+    before, after = own(model, *late, *ROOT_LAST)
     yield from before
-    if not isinstance(model.vision, NoVision):
+    if seen:
         tower_before, tower_after = own(model.vision, *TOWER_LAST)
         yield from tower_before
-        for block in model.vision.layers:
-            yield from of_block(block)
+        for listed in model.vision.LISTS:
+            for block in getattr(model.vision, listed):
+                yield from of_block(block)
         yield from tower_after
+    yield from (pair for pair in after if pair[1].name in late)
     for block in model.layers:
         yield from of_block(block)
-    yield from after
+    yield from (pair for pair in after if pair[1].name not in late)
 
 
 def available(model: Any) -> list[tuple[Standard, Value]]:
@@ -50,6 +55,11 @@ def available(model: Any) -> list[tuple[Standard, Value]]:
 def other(held: torch.Tensor) -> torch.Tensor:
     """Another value of the same kind: other numbers, or the same integers elsewhere."""
     return held * 0.5 + 0.25 if held.is_floating_point() else held.roll(1, dims=-1)
+
+
+def running(model: Any) -> list[int]:
+    """The numbers of the text blocks that run at all."""
+    return [number for number, block in enumerate(model.layers) if block.support()["layer_input"] is None]
 
 
 def path(host: Standard, found: Value) -> str:

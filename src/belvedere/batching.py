@@ -103,7 +103,7 @@ class ImageBatcher(Batcher):
         if run is None and (self._is_scatter() or not self._is_image_side()):
             rows: torch.Tensor = super()._widen_tensor(full, group, edited)
             return rows
-        if run is None and full.is_floating_point() and edited is not full:
+        if run is None and full.is_floating_point() and not _same(edited, full):
             raise WriteError("this value is shared by all invokes of the trace; write it in a trace of its own")
         if run is None:
             return edited
@@ -166,6 +166,11 @@ class ImageBatcher(Batcher):
 
     def _is_scatter(self) -> bool:
         return ".source." in self.envoy.interleaver.location
+
+
+def _same(edited: torch.Tensor, full: torch.Tensor) -> bool:
+    """Whether an invoke wrote what was there: the tensor itself, or a copy that it may edit."""
+    return edited is full or (edited.shape == full.shape and torch.equal(edited, full))
 
 
 def _is_square_mask(tensor: torch.Tensor) -> bool:

@@ -19,7 +19,9 @@ Places are spelled
 ``o_proj.input``
     the same of a module below the host, by standard or native name;
 ``:pos_embeds=.output``
-    an operation inside the host's forward, named as in `belvedere.operations`.
+    an operation inside the host's forward, named as in `belvedere.operations`;
+``embeddings:pos_embeds=.output``
+    the same of a module below the host, whose envoy lists it in its ``OPERATIONS``.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from nnsight.intervention.interleaver import Mediator
 from belvedere import layouts
 from belvedere.edits import PendingEdit, hold, pending, shares_memory, visit, watch
 from belvedere.errors import InputError, Unavailable, WriteError
-from belvedere.gradients import is_one_of_many, reachable
+from belvedere.gradients import is_one_of_many, is_weight, reachable
 from belvedere.select import Part, Whole
 
 if TYPE_CHECKING:
@@ -123,6 +125,7 @@ class Value(eproperty, Generic[T]):
     def reason(self, host: Standard) -> str | None:
         """Why the value cannot be had on this host, or ``None`` where it can."""
         given = self.unavailable(host) if callable(self.unavailable) else self.unavailable
+        given = host.never() if given is None else given
         if given is not None or self.at == "":
             return given
         envoy, place = self._place(host)
@@ -139,7 +142,9 @@ class Value(eproperty, Generic[T]):
         return f"{envoy.get(where).path}.{point}" if where else f"{envoy.path}.{point}"
 
     def _place(self, host: Standard) -> tuple[Standard, str]:
-        return self.at(host) if callable(self.at) else (host, self.at)
+        envoy, place = self.at(host) if callable(self.at) else (host, self.at)
+        below, colon, operation = place.partition(":")
+        return (envoy.get(below), f":{operation}") if below and colon else (envoy, place)
 
     def path(self, host: Standard) -> str:
         """The standard path, such as ``layers[0].layer_output``."""
@@ -192,7 +197,7 @@ class Value(eproperty, Generic[T]):
         name_call(self, host, mediator, location)
         served = visit(location)
         held = self.part(host).get(served)
-        if is_one_of_many(held):
+        if is_one_of_many(held) or is_weight(held):
             # A copy in its place can be edited, and has a gradient; read it again as the model will.
             Mediator.swap(location, self.part(host).put(served, held.clone()))
             served = Mediator.value(location)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-__all__ = ["in_graph", "is_one_of_many", "reachable"]
+__all__ = ["in_graph", "is_one_of_many", "is_weight", "reachable"]
 
 
 def reachable(view: Tensor) -> Tensor:
@@ -33,6 +33,13 @@ def _laid_out(gradient: Tensor, shape: torch.Size, stride: tuple[int, ...]) -> T
 def in_graph(held: object) -> bool:
     """Whether a tensor has a gradient to come."""
     return isinstance(held, Tensor) and held.requires_grad
+
+
+def is_weight(held: object) -> bool:
+    """Whether a tensor is a parameter itself, or a view of one, so that an edit in place would change the model."""
+    if not isinstance(held, Tensor):
+        return False
+    return isinstance(held if held._base is None else held._base, torch.nn.Parameter)
 
 
 def is_one_of_many(held: object) -> bool:

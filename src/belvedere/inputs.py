@@ -59,11 +59,23 @@ def assemble(
         raise InputError("several invokes in one trace can show pictures but not videos; trace each video on its own")
     if len(encoded) > 1 and any("input_features" in {**one.encoding, **one.forward} for one in encoded):
         raise InputError("several invokes in one trace can show pictures but not sounds; trace each sound on its own")
+    _refuse_together(model, pictures)
     forward = {key: given for one in encoded for key, given in one.forward.items()}
     encoding = encoded[0].encoding if len(encoded) == 1 else _collate(model, [one.encoding for one in encoded])
     if len(encoded) > 1 or encoded[0].padded:
         _supply_positions(model, encoding)
     return (), {**encoding, **forward}, pictures
+
+
+def _refuse_together(model: StandardizedTransformer, pictures: list[Pictures]) -> None:
+    """Several invokes of a trace, where the model's forward cannot keep their pictures apart."""
+    if len(pictures) == 1 or not any(shown.count for shown in pictures) or model.family.wrapper is None:
+        return
+    if model.family.facts.alone:
+        raise InputError(
+            f"several invokes in one trace cannot show pictures to {model.family.wrapper}, {model.family.facts.alone}; "
+            "use one invoke per trace"
+        )
 
 
 def encode(model: StandardizedTransformer, data: Any, keywords: Mapping[str, Any]) -> Invoke:

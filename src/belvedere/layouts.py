@@ -12,7 +12,8 @@ An axis name means one thing everywhere:
 ``vision_hidden``
     width of the tower's stream, named apart so that ``hidden`` is always the text model's.
 ``image_tokens``
-    placeholder positions of all pictures, in prompt order.
+    placeholder positions of all pictures, in prompt order; where text attends to pictures (Mllama), the rows of all of
+    a prompt's pictures.
 ``per_layer``
     width of what a block gets beside the stream.
 ``heads``, ``kv_heads``, ``head_dim``
@@ -45,6 +46,10 @@ LatentHeadOutputs = Float[Tensor, "batch heads seq value_dim"]
 Gate = Float[Tensor, "batch heads seq head_dim"]
 Pattern = Float[Tensor, "batch heads seq keys"]
 
+ImageKeys = Float[Tensor, "batch kv_heads image_tokens head_dim"]
+ImageValues = Float[Tensor, "batch kv_heads image_tokens head_dim"]
+ImagePattern = Float[Tensor, "batch heads seq image_tokens"]
+
 RecurrentQueries = Float[Tensor, "batch key_heads seq key_dim"]
 RecurrentKeys = Float[Tensor, "batch key_heads seq key_dim"]
 RecurrentValues = Float[Tensor, "batch value_heads seq value_dim"]
@@ -71,10 +76,12 @@ PaddedRotaryTable = Float[Tensor, "images patches head_dim"]
 PaddedRotary = tuple[PaddedRotaryTable, PaddedRotaryTable]
 MergedPatches = Float[Tensor, "image_tokens merged_hidden"]
 ImageFeatures = Float[Tensor, "image_tokens hidden"]
+AttendedFeatures = Float[Tensor, "batch image_tokens hidden"]
 ImageFeaturesPerImage = list[ImageFeatures]
 ImageTokenMask = Bool[Tensor, "batch seq"]
 
 __all__ = [
+    "AttendedFeatures",
     "AttentionMask",
     "Betas",
     "Decays",
@@ -85,7 +92,10 @@ __all__ = [
     "HeadOutputs",
     "ImageFeatures",
     "ImageFeaturesPerImage",
+    "ImageKeys",
+    "ImagePattern",
     "ImageTokenMask",
+    "ImageValues",
     "Keys",
     "LatentHeadOutputs",
     "LatentValues",

@@ -3,13 +3,21 @@
 import pytest
 import torch
 from truth import hooked, output_of
+from walk import running
 
 CLOSE = {"atol": 1e-5, "rtol": 1e-5}
 
 
-def attending(model):
-    """The text blocks that have softmax attention."""
-    return [number for number, block in enumerate(model.layers) if "self_attn" in vars(block)]
+def attending(model, *parts):
+    """The text blocks that have softmax attention, over text or over a picture, and run."""
+    parts = parts or ("self_attn", "cross_attn")
+    return [number for number in running(model) if any(part in vars(model.layers[number]) for part in parts)]
+
+
+def attention_of(block):
+    """A block's softmax attention, and its name."""
+    part = "self_attn" if "self_attn" in vars(block) else "cross_attn"
+    return getattr(block, part), part
 
 
 def repeated(values, heads):
@@ -20,10 +28,11 @@ def test_probabilities_equal_eager_attentions_own(any_attention):
     model, inputs = any_attention.model, any_attention.inputs
     rows = inputs["attention_mask"].bool()
     for number in attending(model):
-        native = any_attention.row.attention(number)
+        attention, part = attention_of(model.layers[number])
+        native = any_attention.row.attention(number, part)
         truth = hooked(any_attention.eager, inputs, native)[native][2][1]
         with model.trace(**inputs):
-            pattern = model.layers[number].self_attn.attention_probabilities.save()
+            pattern = attention.attention_probabilities.save()
         # A padding position attends to nothing; what its row holds is the kernel's choice.
         keep = rows[:, None, :, None].expand_as(pattern)
         # The stream that the truth's queries are of has passed other kernels on its way.
@@ -44,7 +53,7 @@ def test_llava_tower_probabilities_equal_eager_attentions_own(llava):
 
 def test_scores_are_scaled_products_under_the_causal_and_the_padding_mask(any_attention):
     model, inputs = any_attention.model, any_attention.inputs
-    number = attending(model)[0]
+    number = attending(model, "self_attn")[0]
     with model.trace(**inputs):
         queries = model.layers[number].self_attn.attention_queries.save()
         keys = model.layers[number].self_attn.attention_keys.save()
@@ -72,11 +81,12 @@ def test_probabilities_times_values_are_the_head_outputs(any_attention):
     model, inputs = any_attention.model, any_attention.inputs
     rows = inputs["attention_mask"].bool()
     for number in attending(model):
+        attention, _ = attention_of(model.layers[number])
         with model.trace(**inputs):
-            values = model.layers[number].self_attn.attention_values.save()
-            scores = model.layers[number].self_attn.attention_scores.save()
-            pattern = model.layers[number].self_attn.attention_probabilities.save()
-            outputs = model.layers[number].self_attn.attention_head_outputs.save()
+            values = attention.attention_values.save()
+            scores = attention.attention_scores.save()
+            pattern = attention.attention_probabilities.save()
+            outputs = attention.attention_head_outputs.save()
         keep = rows[:, None, :, None].expand_as(outputs)
         mixed = pattern @ repeated(values, pattern.shape[1])
         torch.testing.assert_close(mixed[keep], outputs[keep], **CLOSE)
@@ -86,7 +96,7 @@ def test_probabilities_times_values_are_the_head_outputs(any_attention):
 def test_head_outputs_times_gate_through_the_output_projection_are_what_is_added(checkpoint):
     model, inputs = checkpoint.model, checkpoint.inputs
     for number in attending(model):
-        attention = model.layers[number].self_attn
+        attention, part = attention_of(model.layers[number])
         gated = attention.support()["attention_gate"] is None
         with model.trace(**inputs):
             outputs = attention.attention_head_outputs.save()
@@ -94,7 +104,7 @@ def test_head_outputs_times_gate_through_the_output_projection_are_what_is_added
             added = attention.output[0].save()
         mixed = outputs * gate
         projected = checkpoint.raw.get_submodule(
-            f"{checkpoint.row.attention(number)}.{checkpoint.row.native('o_proj')}"
+            f"{checkpoint.row.attention(number, part)}.{checkpoint.row.native('o_proj')}"
         )
         torch.testing.assert_close(projected(mixed.transpose(1, 2).flatten(2)), added, **CLOSE)
     assert gated is checkpoint.name.startswith("qwen3_5")
@@ -105,7 +115,7 @@ def test_head_outputs_times_gate_through_the_output_projection_are_what_is_added
 def test_a_written_pattern_replaces_the_blocks_head_outputs(any_attention, value, way):
     model, inputs = any_attention.model, any_attention.inputs
     number = attending(model)[-1]
-    attention = model.layers[number].self_attn
+    attention, _ = attention_of(model.layers[number])
     with model.trace(**inputs):
         values = attention.attention_values.save()
         pattern = attention.attention_probabilities.save()

@@ -55,7 +55,7 @@ def test_a_reason_has_a_cause_and_a_way_out(checkpoint):
 
 
 def test_support_is_the_same_without_weights(checkpoint):
-    meta = StandardizedTransformer.from_config(checkpoint.row.config())
+    meta = StandardizedTransformer.from_config(checkpoint.row.config(), task=checkpoint.row.task)
     assert all(parameter.is_meta for parameter in meta._module.parameters())
     assert meta.support() == checkpoint.model.support()
     for number in range(checkpoint.model.num_layers):

@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from truth import first, hooked, input_of, output_of
-from walk import available, path
+from truth import contributions, first, hooked, input_of, output_of
+from walk import available, path, running
 
 
 def blocks(checkpoint):
@@ -15,14 +15,14 @@ def attending(model):
 
 
 def mixer(block):
-    return "linear_attn" if "linear_attn" in vars(block) else "self_attn"
+    return next(part for part in ("self_attn", "linear_attn", "cross_attn") if part in vars(block))
 
 
-def test_the_text_stream_at_the_image_tokens_is_image_features(wrapper):
-    with wrapper.model.trace(**wrapper.inputs):
-        mask = wrapper.model.vision.image_token_mask.save()
-        features = wrapper.model.vision.image_features.save()
-    entering = input_of(wrapper.raw, wrapper.inputs, f"{wrapper.row.blocks}.0")
+def test_the_text_stream_at_the_image_tokens_is_image_features(scattering):
+    with scattering.model.trace(**scattering.inputs):
+        mask = scattering.model.vision.image_token_mask.save()
+        features = scattering.model.vision.image_features.save()
+    entering = input_of(scattering.raw, scattering.inputs, f"{scattering.row.blocks}.0")
     assert features.shape[0] == mask.sum() > 0
     assert torch.equal(entering[mask], features)
 
@@ -32,13 +32,14 @@ def test_image_features_per_image_are_image_features_cut_by_picture(wrapper):
         split = wrapper.model.vision.image_features_per_image.save()
         features = wrapper.model.vision.image_features.save()
     assert [len(one) for one in split] == list(wrapper.row.pictures)
-    assert torch.equal(torch.cat(split), features)
+    assert torch.equal(torch.cat(split), features.flatten(0, -2))
 
 
 def test_what_enters_and_leaves_each_text_block_is_what_a_hook_sees(checkpoint):
     model = checkpoint.model
     seen = hooked(checkpoint.raw, checkpoint.inputs, *blocks(checkpoint))
-    for number, native in enumerate(blocks(checkpoint)):
+    for number in running(model):
+        native = blocks(checkpoint)[number]
         with model.trace(**checkpoint.inputs):
             entering = model.layers[number].layer_input.save()
             leaving = model.layers[number].layer_output.save()
@@ -49,8 +50,8 @@ def test_what_enters_and_leaves_each_text_block_is_what_a_hook_sees(checkpoint):
 
 def test_what_each_part_of_a_text_block_adds_is_what_a_hook_sees_and_the_sum_is_the_block(checkpoint):
     model = checkpoint.model
-    for number, native in enumerate(blocks(checkpoint)):
-        part, further = mixer(model.layers[number]), []
+    for number in running(model):
+        native, part, further = blocks(checkpoint)[number], mixer(model.layers[number]), []
         with model.trace(**checkpoint.inputs):
             entering = model.layers[number].layer_input.save()
             attention = getattr(model.layers[number], part).attention_output.save()
@@ -58,28 +59,35 @@ def test_what_each_part_of_a_text_block_adds_is_what_a_hook_sees_and_the_sum_is_
             for name in checkpoint.row.also:
                 further.append(getattr(model.layers[number], name).save())
             leaving = model.layers[number].layer_output.save()
-        paths = [f"{native}.{checkpoint.row.native(name)}" for name in checkpoint.row.added or (part, "mlp")]
-        paths += [f"{native}.{name}" for name in checkpoint.row.also.values()]
-        seen = hooked(checkpoint.raw, checkpoint.inputs, *paths)
-        assert torch.equal(attention, first(seen[paths[0]][2]))
-        assert torch.equal(mlp, first(seen[paths[1]][2]))
-        assert all(torch.equal(one, first(seen[path][2])) for one, path in zip(further, paths[2:], strict=True))
+        parts = (checkpoint.row.cross if part == "cross_attn" else checkpoint.row.added) or (part, "mlp")
+        parts = [checkpoint.row.native(one) if isinstance(one, str) else one for one in parts]
+        truth = contributions(checkpoint.raw, checkpoint.inputs, native, [*parts, *checkpoint.row.also.values()])
+        assert all(torch.equal(one, was) for one, was in zip([attention, mlp, *further], truth, strict=True))
         gain = getattr(checkpoint.raw.get_submodule(native), checkpoint.row.gain) if checkpoint.row.gain else 1.0
         torch.testing.assert_close(sum([entering, attention, mlp, *further]) * gain, leaving, atol=1e-6, rtol=1e-6)
 
 
+def tower_blocks(wrapper):
+    """Each block of the tower, its native path, and the names of what it adds."""
+    row = wrapper.row
+    lists = [("layers", row.tower, row.parts)] + (
+        [(row.later.name, row.later.path, row.later.parts)] if row.later else []
+    )
+    for listed, native, parts in lists:
+        for number, block in enumerate(getattr(wrapper.model.vision, listed)):
+            yield block, f"{native}.{number}", parts
+
+
 def test_the_tower_blocks_are_what_hooks_see_and_the_sum_is_the_block(wrapper):
     model = wrapper.model
-    for number in range(model.vision.num_layers):
-        native = f"{wrapper.row.tower}.{number}"
+    for block, native, parts in tower_blocks(wrapper):
         with model.trace(**wrapper.inputs):
-            entering = model.vision.layers[number].layer_input.save()
-            attention = model.vision.layers[number].self_attn.attention_output.save()
-            mlp = model.vision.layers[number].mlp.mlp_output.save()
-            leaving = model.vision.layers[number].layer_output.save()
-        paths = (native, *(f"{native}.{part}" for part in wrapper.row.parts))
-        seen = hooked(wrapper.raw, wrapper.inputs, *paths)
-        truth = [first(seen[one][2]) for one in paths]
+            entering = block.layer_input.save()
+            attention = block.self_attn.attention_output.save()
+            mlp = block.mlp.mlp_output.save()
+            leaving = block.layer_output.save()
+        truth = [first(hooked(wrapper.raw, wrapper.inputs, native)[native][2])]
+        truth += contributions(wrapper.raw, wrapper.inputs, native, parts)
         truth = [one.unsqueeze(0) if one.ndim == 2 else one for one in truth]
         for ours, theirs in zip((leaving, attention, mlp), truth, strict=True):
             assert torch.equal(ours, theirs)
@@ -98,6 +106,7 @@ def convolved(wrapper):
     pixels = wrapper.row.shown()
     if "image_grid_thw" in inputs:
         return (pixels @ weight + bias)[None]
+    pixels = pixels.flatten(0, -4)
     cut = pixels.unfold(2, 8, 8).unfold(3, 8, 8).permute(0, 2, 3, 1, 4, 5).flatten(3)
     if "image_sizes" not in inputs or wrapper.row.tiles:
         return cut.flatten(1, 2) @ weight + bias
@@ -118,7 +127,7 @@ def test_patch_embeddings_are_the_convolution_of_each_patch(wrapper):
 def test_position_embeddings_are_what_is_added_to_the_patches(wrapper):
     reason = wrapper.model.vision.support()["vision.position_embeddings"]
     if reason is not None:
-        assert "read rotary" in reason
+        assert "read rotary" in reason or wrapper.row.later
         return
     with wrapper.model.trace(**wrapper.inputs):
         rows = wrapper.model.vision.patch_embeddings.save()
@@ -127,7 +136,7 @@ def test_position_embeddings_are_what_is_added_to_the_patches(wrapper):
         entering = input_of(wrapper.raw, wrapper.inputs, f"{wrapper.row.tower}.0")
         torch.testing.assert_close(rows + positions, entering)
     elif "image_grid_thw" not in wrapper.inputs:
-        tower = wrapper.row.tower.removesuffix(".encoder.layers")
+        tower = wrapper.row.tower.partition(".encoder.")[0]
         embedded = output_of(wrapper.raw, wrapper.inputs, f"{tower}.embeddings")
         before = embedded.shape[1] - rows.shape[1]
         assert positions.shape in ((1, *embedded.shape[1:]), embedded.shape)
@@ -268,8 +277,8 @@ def test_a_standard_path_and_its_native_path_are_one_envoy(checkpoint):
     for number in attending(model):
         assert model.layers[number].self_attn is model.get(checkpoint.row.attention(number))
     if checkpoint.row.tower:
-        for number in range(model.vision.num_layers):
-            assert model.vision.layers[number] is model.get(f"{checkpoint.row.tower}.{number}")
+        for block, native, _ in tower_blocks(checkpoint):
+            assert block is model.get(native)
 
 
 def test_native_names_of_the_wrappers_parts(llava, qwen):

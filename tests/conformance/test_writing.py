@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from truth import first, hooked, input_of, logits_with
+from truth import first, hooked, input_of, logits_with, logits_with_added
 from walk import available, other, path
 
 from belvedere import WriteError
@@ -71,17 +71,22 @@ def test_a_write_equals_the_same_edit_by_a_raw_hook(name, request):
 
     added = (checkpoint.row.added or ("", "mlp"))[1]
     pairs = [
-        (model.layers[1], "layer_output", f"{native}.1"),
-        (model.layers[1].mlp, "mlp_output", f"{native}.1.{added}"),
+        (model.layers[1], "layer_output", native, ""),
+        (model.layers[1].mlp, "mlp_output", native, added),
     ]
     if checkpoint.row.tower:
-        pairs.append((model.vision.layers[0], "layer_output", f"{checkpoint.row.tower}.0"))
-        pairs.append((model.vision.layers[1].mlp, "mlp_output", f"{checkpoint.row.tower}.1.{checkpoint.row.parts[1]}"))
-    for host, value, where in pairs:
+        tower = checkpoint.row.tower
+        pairs.append((model.vision.layers[1], "layer_output", tower, ""))
+        pairs.append((model.vision.layers[1].mlp, "mlp_output", tower, checkpoint.row.parts[1]))
+    for host, value, where, part in pairs:
         with model.trace(**inputs):
             setattr(host, value, change(getattr(host, value)))
             logits = model.logits.save()
-        assert torch.equal(logits, logits_with(checkpoint.raw, inputs, where, change)), where
+        if part:
+            expected = logits_with_added(checkpoint.raw, inputs, f"{where}.1", part, change)
+        else:
+            expected = logits_with(checkpoint.raw, inputs, f"{where}.1", change)
+        assert torch.equal(logits, expected), (where, part)
 
 
 def fed(model):
@@ -89,37 +94,37 @@ def fed(model):
     return [block for block in model.layers if block.support()["deepstack_output"] is None]
 
 
-def test_zeroing_the_image_tokens_from_a_block_on_blinds_the_model(wrapper):
-    model = wrapper.model
-    flipped = {**wrapper.inputs, "pixel_values": wrapper.inputs["pixel_values"].flip(-1)}
+def test_zeroing_the_image_tokens_from_a_block_on_blinds_the_model(scattering):
+    model = scattering.model
+    flipped = {**scattering.inputs, "pixel_values": scattering.inputs["pixel_values"].flip(-1)}
     seen, further = [], fed(model)
-    for inputs in (wrapper.inputs, flipped):
+    for inputs in (scattering.inputs, flipped):
         with model.trace(**inputs):
             mask = model.vision.image_token_mask
             for number, block in enumerate(model.layers):
                 if number == 0:
                     block.layer_input[mask] = 0
-                for name in wrapper.row.besides:
+                for name in scattering.row.besides:
                     getattr(block, name)[mask] = 0
                 if block in further:
                     block.deepstack_output[:] = 0
             logits = model.logits.save()
         seen.append(logits)
     assert torch.equal(*seen)
-    assert not torch.allclose(seen[0], wrapper.logits)
+    assert not torch.allclose(seen[0], scattering.logits)
 
 
-def test_written_image_features_stand_in_the_text_stream(wrapper):
-    model = wrapper.model
-    with model.trace(**wrapper.inputs):
+def test_written_image_features_stand_in_the_text_stream(scattering):
+    model = scattering.model
+    with model.trace(**scattering.inputs):
         mask = model.vision.image_token_mask.save()
         model.vision.image_features = torch.full_like(model.vision.image_features, 0.5)
         entering = model.layers[0].layer_input.save()
     assert (entering[mask] == 0.5).all()
-    with model.trace(**wrapper.inputs):
+    with model.trace(**scattering.inputs):
         model.vision.image_features_per_image[0][:] = -1.0
         entering = model.layers[0].layer_input.save()
-    first = wrapper.row.pictures[0]
+    first = scattering.row.pictures[0]
     assert (entering[mask][:first] == -1.0).all()
     assert not (entering[mask][first:] == -1.0).any()
 

@@ -21,17 +21,18 @@ def files(shelf: str) -> list[str]:
 
 @cache
 def model(row: str) -> StandardizedTransformer:
-    return StandardizedTransformer.from_config(ROWS[row].config())
+    return StandardizedTransformer.from_config(ROWS[row].config(), task=ROWS[row].task)
 
 
 def stacks(row: str) -> dict[str, Stack]:
     """The row's stacks, by shelf."""
     found = {"text": model(row).get(model(row)._mounts_path())}
-    return found if model(row).family.tower is None else {**found, "towers": model(row).vision}
+    return found if not ROWS[row].tower else {**found, "towers": model(row).vision}
 
 
 def rows_of(shelf: str, entry: str) -> list[str]:
-    return [row for row in ROWS if getattr(model(row).family, families.PARTS[shelf]) == entry]
+    part = families.PARTS[shelf]
+    return [row for row in ROWS if getattr(model(row).family, part) == entry and (shelf == "text" or ROWS[row].tower)]
 
 
 ENTRIES = [(shelf, entry) for shelf in families.PARTS for entry in files(shelf)]
@@ -73,10 +74,11 @@ def renamed(stack: Stack, native: str, standard: str) -> bool:
 
 def served(stack: Stack, pattern: str, envoy: type | components.Having) -> bool:
     """Whether an envoy of this very class, or of one of those to choose from, stands at a place of the pattern."""
-    if not pattern.startswith("layers.*"):
+    above, listed, part = pattern.partition("layers.*")
+    if not listed:
         return type(stack.get(pattern)) is envoy
-    _, _, part = pattern.partition("layers.*")
-    hosts = [vars(block).get(part.lstrip(".")) if part else block for block in stack.layers]
+    blocks = stack.get(f"{above}layers")
+    hosts = [vars(block).get(part.lstrip(".")) if part else block for block in blocks]
     classes = (envoy.envoy, envoy.otherwise) if isinstance(envoy, components.Having) else (envoy,)
     return any(type(host) in classes for host in hosts)
 

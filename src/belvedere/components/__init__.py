@@ -2,6 +2,7 @@
 
 from belvedere.components.attention import Attention, GatedAttention
 from belvedere.components.choice import Having
+from belvedere.components.cross import AttendedVision, CrossAttention, CrossLayer, TwoStackVision
 from belvedere.components.deepstack import DeepstackLayer, DeepstackText
 from belvedere.components.glm import GlmPositions, GlmVision, PlacedGlmVision
 from belvedere.components.latent import LatentAttention
@@ -40,7 +41,10 @@ __all__ = [
     "PER_IMAGE",
     "TEXT_BLOCK",
     "VISION_BLOCK",
+    "AttendedVision",
     "Attention",
+    "CrossAttention",
+    "CrossLayer",
     "DeepstackLayer",
     "DeepstackText",
     "GatedAttention",
@@ -76,6 +80,7 @@ __all__ = [
     "Stack",
     "Standard",
     "Text",
+    "TwoStackVision",
     "Vision",
     "VisionAttention",
     "VisionLayer",

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from belvedere.components.layer import Block
+from belvedere.components.layer import Block, added
 from belvedere.components.pattern import Call, Softmax, pattern_value
 from belvedere.components.standard import Standard, blocks
 from belvedere.descriptors import absent, heads_first, value
@@ -128,7 +128,7 @@ class Attention(Mixer):
         "the gate on the head outputs",
     )
 
-    @value("output", select=First(), description="what attention adds to the stream")
+    @value(added, select=First(), description="what attention adds to the stream")
     def attention_output(self, held: Tensor) -> Residual:
         """What attention adds to the stream: ``layer_input + attention_output + mlp_output == layer_output``."""
         return held

@@ -49,7 +49,7 @@ class Entry:
 
 def block_parts(block: Standard) -> list[Standard]:
     """A block and its parts, in the order of the forward."""
-    parts = [vars(block).get(name) for name in ("self_attn", "linear_attn", "mlp")]
+    parts = [vars(block).get(name) for name in ("self_attn", "linear_attn", "cross_attn", "mlp")]
     return [block, *(part for part in parts if isinstance(part, Standard))]
 
 
@@ -65,9 +65,12 @@ def block_support(block: Standard, *, notes: bool = False) -> dict[str, str | No
 
 def stack_support(stack: Stack, prefix: str, *, notes: bool = False) -> Reasons:
     """Each value of a stack's blocks, folded where all blocks agree."""
-    each = [block_support(block, notes=notes) for block in stack.layers]
-    names = dict.fromkeys(name for rows in each for name in rows)
-    return {f"{prefix}layers.{name}": _folded([rows.get(name) for rows in each]) for name in names}
+    rows: Reasons = {}
+    for listed in stack.LISTS:
+        each = [block_support(block, notes=notes) for block in getattr(stack, listed)]
+        names = dict.fromkeys(name for block in each for name in block)
+        rows |= {f"{prefix}{listed}.{name}": _folded([block.get(name) for block in each]) for name in names}
+    return rows
 
 
 def _folded(reasons: list[str | None]) -> Any:

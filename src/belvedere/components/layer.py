@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor
 
@@ -12,14 +12,41 @@ from belvedere.descriptors import absent, value
 from belvedere.layouts import Residual
 from belvedere.select import First, FirstArgument
 
-__all__ = ["Block", "Layer"]
+__all__ = ["Block", "Layer", "added"]
 
 ONE_STREAM = "this model's blocks get the stream alone and add attention and MLP to it; read layer_input"
-PARTS = ("self_attn", "linear_attn", "mlp", "input_layernorm", "post_attention_layernorm")
+#: Module names that not every block has.
+PARTS = ("self_attn", "linear_attn", "cross_attn", "mlp", "input_layernorm", "post_attention_layernorm")
+
+
+def added(host: Any) -> tuple[Standard, str]:
+    """Where what a part adds to the stream is served: its own output, or a place in its block that comes after."""
+    place = host.host.added(host.part) if isinstance(host.host, Block) else ""
+    return (host.host, place) if place else (host, "output")
 
 
 class Block(Standard):
-    """What a text block and a tower block share: a number, a stack, and parts that not every block has."""
+    """What a text block and a tower block share: a number, a stack, and parts that not every block has.
+
+    Attributes:
+        LIST: The standard name of the list that the block is in.
+        ADDED: Where what a part adds is served, by the part's standard name, for parts whose own output the block
+            scales, gates or norms before it adds it: a place of the block, such as
+            ``":self.lambda_1 * attention_output.output"``.
+    """
+
+    LIST: ClassVar[str] = "layers"
+    ADDED: ClassVar[dict[str, str]] = {}
+
+    @classmethod
+    def operations(cls) -> tuple[str, ...]:
+        """The operations of the block's own forward that its parts' values live at."""
+        places = (place for place in cls.ADDED.values() if place.startswith(":"))
+        return (*super().operations(), *(place[1:].rpartition(".")[0] for place in places))
+
+    def added(self, part: str) -> str:
+        """The place in this block where what a part adds is served; empty where that is the part's own output."""
+        return self.ADDED.get(part, "")
 
     @property
     def number(self) -> int:
@@ -36,7 +63,7 @@ class Block(Standard):
         return above
 
     def _own_name(self) -> str:
-        return f"layers[{self.number}]"
+        return f"{self.LIST}[{self.number}]"
 
     def __getattr__(self, name: str) -> Any:
         try:

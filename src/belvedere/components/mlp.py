@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from belvedere.components.layer import added
 from belvedere.components.standard import Standard
 from belvedere.descriptors import absent, value
 from belvedere.layouts import Residual
@@ -23,7 +24,7 @@ class Mlp(Standard):
     expert_outputs = absent("expert_outputs", DENSE, "what each of those experts returns")
     shared_expert_output = absent("shared_expert_output", DENSE, "what the expert that every token passes adds")
 
-    @value("output", select=First(), description="what the MLP adds to the stream")
+    @value(added, select=First(), description="what the MLP adds to the stream")
     def mlp_output(self, held: Tensor) -> Residual:
         """What the MLP adds to the stream: ``layer_input + attention_output + mlp_output == layer_output``.
 

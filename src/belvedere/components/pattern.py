@@ -114,7 +114,7 @@ class Call:
         if allowed is not None and allowed.ndim == 2:
             # Flash attention lets the last query see the last key.
             allowed = allowed.bool()[:, None, None, :] & self._causal(queries, keys, keys - queries)
-        elif allowed is None and queries > 1 and self._is_causal():
+        elif allowed is None and queries > 1 and self._is_causal() and not self._is_eager():
             # sdpa's flag lets the first query see the first key, and a static cache's empty slots come last.
             allowed = self._causal(queries, keys, 0)
         if allowed is None or allowed.is_floating_point():
@@ -122,6 +122,10 @@ class Call:
         # An eager softmax runs in float32, where the least float64 is minus infinity.
         lowest = max(torch.finfo(self.query.dtype).min, torch.finfo(torch.float32).min)
         return torch.zeros_like(allowed, dtype=self.query.dtype).masked_fill(~allowed, lowest)
+
+    def _is_eager(self) -> bool:
+        """Whether the model runs the eager function itself, which takes no mask for none."""
+        return getattr(getattr(self.module, "config", None), "_attn_implementation", None) == "eager"
 
     def _is_causal(self) -> bool:
         given = self.kwargs.get("is_causal")

@@ -14,9 +14,14 @@ class Stack(Standard):
 
     The entry is chosen by the root's family, which `belvedere.families.compose` reads off the config before any module
     is built. A user's ``rename=`` and ``envoys=`` come down from the root and win.
+
+    Attributes:
+        SHELF: The shelf of its entry.
+        LISTS: The standard names of its lists of blocks, in the order of the forward.
     """
 
     SHELF: ClassVar[str]
+    LISTS: ClassVar[tuple[str, ...]] = ("layers",)
 
     def __init__(self, module: Any, **kwargs: Any) -> None:
         entry = kwargs["parent"].root.family.entry(self.SHELF)

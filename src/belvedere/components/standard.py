@@ -65,6 +65,11 @@ class Standard(Envoy):
         return str(self.path).rpartition(".")[2]
 
     @property
+    def part(self) -> str:
+        """The standard name under its host, such as ``self_attn``."""
+        return self._own_name()
+
+    @property
     def host(self) -> Standard | None:
         """The nearest standard envoy above this one."""
         above = self.parent
@@ -149,6 +154,11 @@ class Standard(Envoy):
     def num_calls(self) -> int:
         """Inside a trace: how many times this envoy's module has been called so far."""
         return int(self.interleaver.calls(f"{self.path}.input"))
+
+    def never(self) -> str | None:
+        """Why this part of the model runs under no input at all; ``None`` where it does."""
+        host = self.host
+        return None if host is None else host.never()
 
     def idle(self, name: str) -> str | None:
         """Why the input of the running trace does not make a value of this envoy; ``None`` where it does."""

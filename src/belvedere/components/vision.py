@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from nnsight.intervention.envoy import Envoy
@@ -61,6 +61,11 @@ def video_scatter_input(host: Vision) -> tuple[Standard, str]:
     return host.root.scatter, f":{host.root.scatter.video_scatter}.input"
 
 
+def positions(host: Vision) -> tuple[Standard, str]:
+    """Where what is added to the patches is served."""
+    return host, host.POSITIONS
+
+
 def root_input(host: Standard) -> tuple[Standard, str]:
     """Where the prompt's token ids are an argument."""
     return host.root, "input"
@@ -68,7 +73,8 @@ def root_input(host: Standard) -> tuple[Standard, str]:
 
 def last_stream(host: Vision) -> tuple[Standard, str]:
     """Where the tower's last stream is served: its final norm, or its last block where it has none."""
-    return host, "norm.output" if "norm" in vars(host) else f"layers.{len(host.layers) - 1}.output"
+    last = host.LISTS[-1]
+    return host, "norm.output" if "norm" in vars(host) else f"{last}.{len(getattr(host, last)) - 1}.output"
 
 
 def folded_patches(host: Vision) -> tuple[Envoy, str]:
@@ -99,21 +105,32 @@ def features(host: Vision) -> Argument:
 
 
 class Vision(Stack):
-    """A vision tower."""
+    """A vision tower.
+
+    Attributes:
+        POSITIONS: The place of `position_embeddings`, as in `belvedere.descriptors`.
+    """
 
     SHELF = "towers"
+    ENTERS: ClassVar[tuple[str, ...]] = ("image_features",)
+    POSITIONS: ClassVar[str] = "position_embed.output"
     AXES = {
         "vision_hidden": "vision_hidden_size",
         "heads": "num_heads",
         "head_dim": "head_dim",
         "merged_hidden": "merged_hidden_size",
     }
-    ENTERS = ("image_features",)
 
     @property
     def name(self) -> str:
         """``vision``, whatever the wrapper calls it."""
         return "vision"
+
+    @classmethod
+    def operations(cls) -> tuple[str, ...]:
+        """`OPERATIONS`, and the one in the tower's own forward that `position_embeddings` lives at."""
+        own = cls.POSITIONS.startswith(":")
+        return (*super().operations(), *((cls.POSITIONS[1:].rpartition(".")[0],) if own else ()))
 
     def no_images(self) -> str | None:
         """Why no picture reaches this tower; ``None`` where one does."""
@@ -204,7 +221,7 @@ class Vision(Stack):
         """
         return held.flatten(2).transpose(1, 2) if held.ndim == 4 else as_patches(held)
 
-    @value("position_embed.output", restore=as_held, unavailable=unseen, description="what is added to the patches")
+    @value(positions, restore=as_held, unavailable=unseen, description="what is added to the patches")
     def position_embeddings(self, held: Tensor) -> Patches:
         """The learned position embeddings that are added to the rows, CLS's among them; shared by all images."""
         return as_patches(held)
@@ -363,7 +380,8 @@ class Vision(Stack):
     @property
     def spatial_merge_size(self) -> int:
         """How many patches a side are folded into one image token; 1 where none are."""
-        return int(getattr(self.config, "spatial_merge_size", 1))
+        ratio = getattr(self.config, "pixel_shuffle_ratio", getattr(self.root.source_config, "downsample_ratio", 1))
+        return int(getattr(self.config, "spatial_merge_size", round(1 / ratio)))
 
     @property
     def window_size(self) -> int:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from belvedere.components.attention import Mixer, result_location, written_probabilities, written_scores
-from belvedere.components.layer import Block
+from belvedere.components.layer import Block, added
 from belvedere.components.pattern import Call, pattern_value
 from belvedere.components.reach import as_patches, unseen
 from belvedere.components.standard import Standard
@@ -126,7 +126,7 @@ class VisionAttention(Mixer):
         """``attention_probabilities @ attention_values``, before the output projection."""
         return held.transpose(1, 2)
 
-    @value("output", select=First(), restore=as_held, unavailable=unseen, description="what attention adds")
+    @value(added, select=First(), restore=as_held, unavailable=unseen, description="what attention adds")
     def attention_output(self, held: Tensor) -> Patches:
         """What attention adds to the tower's stream."""
         return as_patches(held)
@@ -138,7 +138,7 @@ class VisionAttention(Mixer):
 class VisionMlp(Standard):
     """An MLP of a tower block."""
 
-    @value("output", select=First(), restore=as_held, unavailable=unseen, description="what the MLP adds")
+    @value(added, select=First(), restore=as_held, unavailable=unseen, description="what the MLP adds")
     def mlp_output(self, held: Tensor) -> Patches:
         """What the MLP adds to the tower's stream."""
         return as_patches(held)

@@ -7,7 +7,7 @@ from typing import Any
 
 from belvedere.components import ImageScatter, Standard, Text, Vision
 
-__all__ = ["Rows", "Wrapper", "every_patch", "fixed", "folded", "pooled", "shuffled"]
+__all__ = ["Rows", "Wrapper", "downsampled", "every_patch", "fixed", "folded", "pooled", "shuffled"]
 
 #: How many tiles and image tokens each picture of an encoding becomes, from the wrapper's config, the encoding, and the
 #: patch rows and columns of one tile.
@@ -40,6 +40,11 @@ def shuffled(name: str) -> Tokens:
         return (rows // side) * (columns // side)
 
     return tokens
+
+
+def downsampled(config: Any, rows: int, columns: int, before: int) -> int:
+    """One token for each block of patches that a pixel shuffle by ``downsample_ratio`` lays side by side."""
+    return int(rows * config.downsample_ratio) * int(columns * config.downsample_ratio)
 
 
 def fixed(name: str) -> Tokens:
@@ -87,6 +92,7 @@ class Wrapper:
         normed: Whether the last of them means the stream after the tower's final norm.
         first_position: The position that the model gives a prompt's first token.
         counts_positions: Whether the model derives all positions from ids and mask, so that none may be given.
+        alone: Why several invokes of one trace cannot show pictures; empty where they can.
     """
 
     text: str = "model.language_model"
@@ -104,6 +110,7 @@ class Wrapper:
     tokens: Tokens | None = every_patch
     tiled: Tiled | None = None
     merged: str = ""
+    alone: str = ""
 
 
 #: What a tower's entry has when it says nothing else.

@@ -9,13 +9,52 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-__all__ = ["PACKED", "Row"]
+__all__ = ["PACKED", "Later", "Row", "Scaled"]
 
 #: What an encoding may say of each picture's size.
-SIZES = ("image_grid_thw", "image_sizes", "image_position_ids", "spatial_shapes")
+SIZES = (
+    "image_grid_thw",
+    "image_sizes",
+    "image_position_ids",
+    "spatial_shapes",
+    "aspect_ratio_ids",
+    "aspect_ratio_mask",
+)
 
 #: Three pictures, two of them in the first prompt, packed into one row of patches.
 PACKED: dict[str, Any] = {"prompts": (2, 1), "pictures": (6, 6, 2)}
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """A module whose output a block multiplies by a parameter of its own before it adds it.
+
+    Args:
+        module: The module's native name in the block.
+        parameter: The parameter's.
+        gate: Whether it is the parameter's hyperbolic tangent that multiplies.
+        masked: The keyword of the block's call whose first part zeroes whole rows before; empty where nothing does.
+    """
+
+    module: str
+    parameter: str
+    gate: bool = False
+    masked: str = ""
+
+
+@dataclass(frozen=True)
+class Later:
+    """A tower's second list of blocks.
+
+    Args:
+        name: Its standard name.
+        path: Its native path.
+        parts: As for the tower's first list.
+    """
+
+    name: str
+    path: str
+    parts: tuple[str | Scaled, str | Scaled]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +67,7 @@ class Row:
         auto: The transformers auto class that builds it.
         blocks: The native path of the text blocks, for raw hooks.
         tower: The native path of the tower's blocks; empty for a text model.
-        parts: Native names of a tower block's attention and MLP.
+        parts: Native names of a tower block's attention and MLP, or `Scaled`.
         added: Native names of the modules of a text block whose outputs are added to the stream, where these are not
             the attention and the MLP themselves.
         pre_norm: The native path of the norm that patches pass before positions are added to them.
@@ -52,6 +91,10 @@ class Row:
         copied: Values that are rows of a tensor laid out otherwise, and so a copy that a gradient reaches only once it
             is written back.
         projected: What becomes of the projector's rows on their way into the text.
+        later: A tower's second list of blocks, where it has one.
+        cross: As `added`, of the text blocks that attend to pictures; where there are any, nothing is written over the
+            placeholders.
+        alone: What the refusal of several invokes with pictures says; empty where they are exact.
         attends: What a text position attends to: all before it (in a window, where the block has one), and besides
             the rest of its own picture, or of the prompt up to the suffix.
     """
@@ -61,8 +104,8 @@ class Row:
     auto: str = "AutoModelForImageTextToText"
     blocks: str = "model.language_model.layers"
     tower: str = ""
-    parts: tuple[str, str] = ("self_attn", "mlp")
-    added: tuple[str, str] | None = None
+    parts: tuple[str | Scaled, str | Scaled] = ("self_attn", "mlp")
+    added: tuple[str | Scaled, str | Scaled] | None = None
     pre_norm: str = ""
     also: Mapping[str, str] = field(default_factory=dict)
     gain: str = ""
@@ -80,6 +123,9 @@ class Row:
     stacked: Literal["picture", "prompt"] = "picture"
     copied: tuple[str, ...] = ()
     projected: Literal["in order", "reordered", "cut, with newlines", "mixed"] = "in order"
+    later: Later | None = None
+    cross: tuple[Scaled, Scaled] | None = None
+    alone: str = ""
     attends: Literal["causal", "pictures both ways", "prompt both ways"] = "causal"
 
     @property
@@ -91,9 +137,9 @@ class Row:
         """The native name of a text module, by its standard one."""
         return self.natives.get(name, name)
 
-    def attention(self, number: int) -> str:
+    def attention(self, number: int, part: str = "self_attn") -> str:
         """The native path of a text block's attention."""
-        return f"{self.blocks}.{number}.{self.native('self_attn')}"
+        return f"{self.blocks}.{number}.{self.native(part)}"
 
     def solo(self, number: int) -> dict[str, Tensor]:
         """One prompt of the batch, without its padding, and with its own pictures."""
@@ -123,3 +169,8 @@ class Row:
         if not self.tiles:
             return pixels
         return torch.cat([one[:real] for one, real in zip(pixels, self.tiles, strict=True)])
+
+    @property
+    def task(self) -> str:
+        """The task that it is loaded for."""
+        return "text-generation" if self.auto == "AutoModelForCausalLM" else "image-text-to-text"

@@ -1,0 +1,48 @@
+"""InternVL: layer scale in the tower, a pixel shuffle before the projector."""
+
+from functools import partial
+from typing import Any
+
+from transformers import InternVLConfig, InternVLVisionConfig
+
+from belvedere.testing.encodings import IMAGE_TOKEN, llava_inputs
+from belvedere.testing.row import Row, Scaled
+from belvedere.testing.zoo.text import llama, qwen2
+
+
+def internvl_vision(**given: Any) -> InternVLVisionConfig:
+    return InternVLVisionConfig(
+        hidden_size=24,
+        intermediate_size=40,
+        num_hidden_layers=3,
+        num_attention_heads=3,
+        image_size=(32, 32),
+        patch_size=(8, 8),
+        **given,
+    )
+
+
+def internvl() -> InternVLConfig:
+    return InternVLConfig(
+        vision_config=internvl_vision(), text_config=qwen2(), image_token_id=IMAGE_TOKEN, image_seq_length=4
+    )
+
+
+def internvl_qk_norm() -> InternVLConfig:
+    """The form of the 6B tower: RMS norms, also on queries and keys, and a final norm; Llama as text."""
+    tower = internvl_vision(use_qk_norm=True, norm_type="rms_norm", use_mean_pooling=False)
+    given: dict[str, Any] = {"image_token_id": IMAGE_TOKEN, "image_seq_length": 4, "tie_word_embeddings": False}
+    return InternVLConfig(vision_config=tower, text_config=llama(), **given)
+
+
+INTERNVL: dict[str, Any] = {
+    "inputs": partial(llava_inputs, 4),
+    "tower": "model.vision_tower.encoder.layer",
+    "parts": (Scaled("attention", "lambda_1"), Scaled("mlp", "lambda_2")),
+    "pictures": (4, 4),
+}
+
+ROWS: dict[str, Row] = {
+    "internvl": Row(config=internvl, **INTERNVL),
+    "internvl_qk_norm": Row(config=internvl_qk_norm, **INTERNVL),
+}
