@@ -122,6 +122,47 @@ def shelf(name: str) -> str:
     return table(("model type", "what it is"), entries)
 
 
+ORDERS = {"raster": "line by line", "merge blocks": "merge block by merge block", "windows": "window by window"}
+
+
+def wrappers() -> str:
+    """Every wrapper: the tower, text, rows and places that its row of the zoo composes."""
+    from belvedere.testing import ROWS
+
+    rows = []
+    for name in families.known("wrappers"):
+        shown = [row.config() for row in ROWS.values() if row.config().model_type == name]
+        family, facts = families.compose(shown[0]), families.lookup("wrappers", name).WRAPPER
+        towers = {f"`{families.compose(config).tower}`" for config in shown}
+        texts = {f"`{families.compose(config).text}`" for config in shown}
+        rows.append(
+            (
+                f"`{name}`",
+                ", ".join(sorted(towers)),
+                ", ".join(sorted(texts)),
+                _rows(family.rows),
+                f"`{facts.projector}`" if facts.projector else "none",
+                f"`{facts.scatter.scatter}`" if facts.scatter else "nowhere: text blocks attend to it",
+                "yes" if facts.video_token else "no",
+            )
+        )
+    return table(("wrapper", "tower", "text", "rows of a tower", "projector", "enters by", "video"), rows)
+
+
+def _rows(rows: families.Rows) -> str:
+    packed = "all pictures in one row" if rows.packed else "a row per picture or tile"
+    before = f", {rows.before} before the patches" if rows.before else ""
+    return f"{packed}, {ORDERS[rows.order]}{before}"
+
+
+def declined() -> str:
+    """The types that transformers maps to image-text-to-text and no shelf describes, by cause."""
+    causes: dict[str, list[str]] = {}
+    for name, cause in sorted(families.DECLINED.items()):
+        causes.setdefault(cause, []).append(f"`{name}`")
+    return table(("why not", "types"), [(cause, ", ".join(names)) for cause, names in causes.items()])
+
+
 @cache
 def models() -> dict[str, StandardizedTransformer]:
     """What the pages ask about: each checkpoint of the package whole, and one without its tower; no weights."""
@@ -171,5 +212,6 @@ def checkpoints() -> str:
 
 
 TABLES: dict[str, Callable[..., str]] = {
-    made.__name__: made for made in (values, extra, kept, sizes, shapes, axes, shelf, reasons, checkpoints)
+    made.__name__: made
+    for made in (values, extra, kept, sizes, shapes, axes, shelf, reasons, checkpoints, wrappers, declined)
 }

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 import torch
 from greenlet import getcurrent
 from nnsight.intervention.eproperty import eproperty
-from nnsight.intervention.interleaver import Mediator
+from nnsight.intervention.interleaver import Mediator, OutOfOrderError
 
 from belvedere import layouts
 from belvedere.edits import PendingEdit, hold, pending, shares_memory, visit, watch
@@ -179,12 +179,26 @@ class Value(eproperty, Generic[T]):
         except AttributeError as error:
             # An attribute error here would be answered as "no attribute of that name".
             raise RuntimeError(f"reading {self.path(host)} failed: {error}") from error
+        except OutOfOrderError as error:
+            raise self._late(host, error) from None
 
     def __set__(self, host: Any, value: Any) -> None:
         try:
             self._set(host, value)
         except AttributeError as error:
             raise RuntimeError(f"writing {self.path(host)} failed: {error}") from error
+        except OutOfOrderError as error:
+            raise self._late(host, error) from None
+
+    def _late(self, host: Standard, error: Any) -> Any:
+        """The same error, by the value's own name; the run looks for this very object."""
+        place = str(error.args[0]) if error.args else ""
+        if not place.startswith(self.path(host)):
+            error.args = (
+                f"{self.path(host)} was asked for when the model had already passed it, or never came to it; "
+                f"a block reads values in the order in which the model computes them ({place})",
+            )
+        return error
 
     def _get(self, host: Standard) -> Any:
         self.refuse(host)

@@ -30,6 +30,8 @@ PER_TOKEN = {"attention_mask": 0, "mm_token_type_ids": 0, "token_type_ids": 0, "
 PIXELS = frozenset({"pixel_values", "pixel_attention_mask"})
 REAL_PIXELS = frozenset({"image_sizes", "pixel_attention_mask", "spatial_shapes"})
 MEDIA = frozenset({"images", "videos", "text"})
+#: What people write for `images`.
+MISSPELT = frozenset({"image", "img", "imgs", "picture", "pictures"})
 
 
 @dataclass
@@ -84,6 +86,9 @@ def encode(model: StandardizedTransformer, data: Any, keywords: Mapping[str, Any
     Raises:
         InputError: The invoke is none of the accepted forms, or its pictures and its text do not fit.
     """
+    misspelt = next((key for key in keywords if key in MISSPELT), None)
+    if misspelt is not None:
+        raise InputError(f"`{misspelt}=` is no input of this model; pass pictures as `images=[...]`")
     media = {key: given for key, given in keywords.items() if key in MEDIA and given is not None}
     forward = {key: given for key, given in keywords.items() if key not in MEDIA}
     if data is None and "text" in media:

@@ -45,7 +45,10 @@ def read_config(checkpoint: Any, options: dict[str, Any]) -> Any:
 
 def _no_config(checkpoint: Any) -> FileNotFoundError:
     where = Path(str(checkpoint))
-    held = f"; it holds {', '.join(sorted(found.name for found in where.iterdir())[:8])}" if where.is_dir() else ""
+    names = sorted(found.name for found in where.iterdir())[:8] if where.is_dir() else []
+    held = f"; it holds {', '.join(names)}" if names else ""
+    if where.is_file():
+        return FileNotFoundError(f"{str(checkpoint)!r} holds no config: it is not JSON with a model_type")
     return FileNotFoundError(
         f"no config at {str(checkpoint)!r}; pass a folder with a config.json, or a Hub id that can be reached{held}"
     )
@@ -55,7 +58,10 @@ def _unknown_type(checkpoint: Any) -> Exception:
     """What to say of a config whose type transformers does not know either."""
     where = Path(str(checkpoint))
     where = where / "config.json" if where.is_dir() else where
-    raw = json.loads(where.read_text()) if where.is_file() else {}
+    try:
+        raw = json.loads(where.read_text()) if where.is_file() else {}
+    except ValueError:
+        raw = {}
     if "model_type" not in raw:
         return _no_config(checkpoint)
     part, shelf = ("wrapper", "wrappers") if "vision_config" in raw else ("text", "text")

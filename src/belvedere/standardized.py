@@ -311,6 +311,10 @@ class StandardizedTransformer(TextSizes, Standard, TransformersModel):
             ``vision.image_features``,
             ``vision.layers.attention_queries``. A tower that no picture reaches has no rows.
         """
+        if layer is not None and not -self.num_layers <= layer < self.num_layers:
+            raise ValueError(
+                f"there is no block {layer}; the text model has {self.num_layers}, 0 to {self.num_layers - 1}"
+            )
         if layer is not None:
             return block_support(self.layers[layer], notes=notes)
         stack = self.get(self._mounts_path())
@@ -346,7 +350,13 @@ class StandardizedTransformer(TextSizes, Standard, TransformersModel):
             factor: What it is multiplied by.
             positions: Which positions: an index into the sequence, or a mask ``[batch, seq]``; all by default.
         """
-        for number in sorted(layers) if isinstance(layers, Iterable) else [layers]:
+        numbers = sorted(layers) if isinstance(layers, Iterable) else [layers]
+        strange = [number for number in numbers if not 0 <= number < self.num_layers]
+        if strange:
+            raise WriteError(f"there is no block {strange[0]} to steer; the text model has 0 to {self.num_layers - 1}")
+        if vector.ndim and vector.shape[-1] not in (1, self.hidden_size):
+            raise WriteError(f"a vector of {vector.shape[-1]} cannot be added to a stream of {self.hidden_size}")
+        for number in numbers:
             stream = self.layers[number].layer_output.clone()
             added = (factor * vector).to(stream.device, stream.dtype)
             if positions is None:

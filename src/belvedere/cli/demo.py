@@ -39,6 +39,8 @@ def demo(
     own = {"--image": image, "--corrupt-image": corrupt_image, "--prompt": prompt, "--target": target}
     with refusals(), quiet():
         _check(checkpoint, own, other)
+        if out.exists() and not out.is_dir():
+            raise ArgumentError(f"--out: {str(out)!r} is a file; pass a folder")
         _keep_to_one_thread(checkpoint)
         where = resolved(checkpoint)
         from belvedere import StandardizedTransformer
@@ -49,7 +51,7 @@ def demo(
         story = tell(model, checkpoint, case)
         console = Console()
         console.print(_table(story))
-        for note in case.notes:
+        for note in story.notes:
             console.print(Text(f"note: {note}"))
         console.print(Text(f"report: {write(story, out)}"))
 
@@ -106,9 +108,11 @@ def _likeliest(answers: tuple[Answer, ...]) -> Text:
 
 
 def _best(finding: Finding, what: str) -> Text:
+    if not finding.matters:
+        return Text(f"none: no single {what} restores more than {finding.best.effect:.2f}")
     left, top, right, bottom = finding.box
-    where = {None: "", True: ", in the changed object", False: ", outside of the changed object"}[finding.inside]
+    where = {None: "", True: ", over the changed object", False: ", outside of the changed object"}[finding.inside]
     return Text(
         f"{finding.best.effect:.2f} at block {finding.best.layer}, {what} {finding.best.index} "
-        f"(pixels {left}-{right} across, {top}-{bottom} down){where}"
+        f"(position {finding.best.positions[0]}; pixels {left}-{right} across, {top}-{bottom} down){where}"
     )

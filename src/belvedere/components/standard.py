@@ -5,6 +5,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import Any, ClassVar
 
+from greenlet import getcurrent
 from nnsight.intervention.envoy import Envoy
 
 from belvedere.components.calls import Called
@@ -127,6 +128,13 @@ class Standard(Envoy):
             if name.startswith("_") or "_child_map" not in self.__dict__:
                 raise
             raise AttributeError(f"{self.name or 'the model'} has no {name!r}{self._hint(name)}") from error
+
+    def __setattr__(self, name: str, written: Any) -> None:
+        """Write a value; inside a trace, a name that is none here is refused, or the write would vanish."""
+        running = getattr(getcurrent(), "mediator", None) is not None
+        if running and not name.startswith("_") and name not in vars(self) and not hasattr(type(self), name):
+            raise AttributeError(f"{self.name or 'the model'} has no value {name!r} to write{self._hint(name)}")
+        super().__setattr__(name, written)
 
     def _hint(self, name: str) -> str:
         """Where a value of this name is, or the nearest one here."""

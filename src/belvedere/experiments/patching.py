@@ -172,6 +172,10 @@ def _patched(
 
 def _ends(metric: Metric, clean: Tensor, corrupt: Tensor) -> tuple[float, float]:
     """The metric of the two runs, after a check that it can be told apart."""
+    if not callable(metric):
+        raise InputError(
+            f"{metric!r} is no metric; pass logit_difference(...), probability(...), or a function of logits"
+        )
     ends = [_measured(metric, logits) for logits in (clean, corrupt)]
     if ends[0] == ends[1]:
         raise InputError(

@@ -35,8 +35,12 @@ def patch_boxes(
         InputError: There is no such picture, or the processor's settings are not known to this function.
     """
     grid = _grid(encoded(model, shown, "shown"), picture)
-    if model.family.rows.packed:
-        return geometry.packed_patch_boxes(size, grid, model.vision.spatial_merge_size)
+    rows = model.family.rows
+    if rows.order == "windows":
+        raise InputError("this tower's patches are in window order, which these boxes do not undo; pass your own")
+    if rows.packed:
+        fold = model.vision.spatial_merge_size if rows.order == "merge blocks" else 1
+        return geometry.packed_patch_boxes(size, grid, fold)
     return geometry.fixed_patch_boxes(_view(model, grid, size), model.vision.patch_size)
 
 
@@ -60,7 +64,8 @@ def token_boxes(
     side = encoded(model, shown, "shown")
     grid = _grid(side, picture)
     if model.family.rows.packed:
-        return geometry.packed_token_boxes(size, grid, model.vision.spatial_merge_size)
+        fold = round((side.pictures.patches[picture] / side.pictures.tokens[picture]) ** 0.5)
+        return geometry.packed_token_boxes(size, grid, fold)
     if side.pictures.tokens[picture] != side.pictures.patches[picture]:
         raise InputError(
             f"picture {picture} has {side.pictures.tokens[picture]} image tokens and {side.pictures.patches[picture]} "

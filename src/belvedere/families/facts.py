@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any
+from typing import Any, Literal
 
 from belvedere.components import ImageScatter, Standard, Text, Vision
 
@@ -61,10 +61,13 @@ class Rows:
     """What the rows of a tower's patch axis are, around and among the patches themselves.
 
     Args:
+        order: How a picture's patches follow each other: line by line, merge block by merge block (each ``merge x
+            merge`` block together), or attention window by attention window.
         before: Rows ahead of the patches: CLS and registers.
         packed: Whether every picture's patches are in one row.
     """
 
+    order: Literal["raster", "merge blocks", "windows"] = "raster"
     before: int = 0
     packed: bool = False
 

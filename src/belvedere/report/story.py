@@ -22,14 +22,17 @@ __all__ = ["Answer", "Finding", "Story", "tell"]
 TOWER = "vision.layers.layer_output"
 TEXT = "layers.layer_input"
 SHOWN = 3
+#: The least share of the difference that one position must restore to be pointed at.
+LEAST = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """A token that the model may go on with, and its probability."""
+    """A token that the model may go on with, its probability, and its id."""
 
     text: str
     probability: float
+    token: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +50,11 @@ class Finding:
     boxes: Tensor
     best: Cell
     inside: bool | None
+
+    @property
+    def matters(self) -> bool:
+        """Whether the largest effect is one at all, and not what rounding leaves."""
+        return self.best.effect >= LEAST
 
     @property
     def box(self) -> Box:
@@ -76,6 +84,16 @@ class Story:
     tower: Finding
     text: Finding
     matrix: Matrix
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader should know: of words that are several tokens, and of answers that the model does not give."""
+        wanted = (("clean", self.clean, self.case.target), ("corrupt", self.corrupt, self.case.other))
+        return self.case.notes + [
+            f"the model answers {given[0].text!r} to the {which} picture, not {token.text.strip()!r}"
+            for which, given, token in wanted
+            if token is not None and given[0].token != token.id
+        ]
 
 
 def tell(
@@ -120,6 +138,6 @@ def _answers(model: StandardizedTransformer, shown: Mapping[str, Any]) -> tuple[
     words: Any = model.tokenizer
     spelled = [words.decode([token]) for token in chances.indices.tolist()]
     return tuple(
-        Answer(text=text.strip() or repr(text), probability=chance)
-        for text, chance in zip(spelled, chances.values.tolist(), strict=True)
+        Answer(text=text.strip() or repr(text), probability=chance, token=token)
+        for text, chance, token in zip(spelled, chances.values.tolist(), chances.indices.tolist(), strict=True)
     )

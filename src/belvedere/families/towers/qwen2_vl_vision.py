@@ -21,4 +21,4 @@ class Qwen2Vision(RotaryQwenVision):
 RENAME = {"blocks": "layers", "attn": "self_attn", "norm1": "input_layernorm", "norm2": "post_attention_layernorm"}
 ENVOYS = {**VISION_BLOCK, "layers.*.self_attn": QwenVisionAttention}
 ROOT = Qwen2Vision
-ROWS = Rows(packed=True)
+ROWS = Rows(packed=True, order="merge blocks")

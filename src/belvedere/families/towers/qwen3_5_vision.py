@@ -6,4 +6,4 @@ from belvedere.families.facts import Rows
 RENAME = {"blocks": "layers", "attn": "self_attn", "norm1": "input_layernorm", "norm2": "post_attention_layernorm"}
 ENVOYS = {**VISION_BLOCK, "layers.*.self_attn": QwenVisionAttention}
 ROOT = QwenVision
-ROWS = Rows(packed=True)
+ROWS = Rows(packed=True, order="merge blocks")
