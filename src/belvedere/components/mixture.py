@@ -41,6 +41,7 @@ class Mixture(Mlp):
     expert, is `mlp_output`. The parts are `router` and `experts` by standard name.
     """
 
+    ROUTES = True
     AXES = {"experts": "num_experts", "routed": "num_routed"}
 
     @value("router.output", select=First(), restore=as_held, description="the router's score for every expert")

@@ -29,6 +29,7 @@ class Row:
             the attention and the MLP themselves.
         reordered: Why the projector's rows are not in the order in which they are written; empty where they are.
         pre_norm: The native path of the norm that patches pass before positions are added to them.
+        video: Makes an encoding of one video of two frames, each of 4 x 6 patches, where the wrapper takes videos.
         pictures: The image tokens of each picture.
         prompts: How many pictures each of the two prompts shows.
         unread: Values that nothing on the way to the logits depends on.
@@ -44,6 +45,7 @@ class Row:
     tower: str = ""
     parts: tuple[str, str] = ("self_attn", "mlp")
     added: tuple[str, str] | None = None
+    video: Callable[[], dict[str, Tensor]] | None = None
     reordered: str = ""
     pre_norm: str = ""
     pictures: tuple[int, ...] = (16, 16)

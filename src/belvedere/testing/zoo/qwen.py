@@ -1,10 +1,11 @@
 """Qwen's wrappers: every picture's patches in one row, a merger at the tower's end, three-dimensional positions."""
 
+from functools import partial
 from typing import Any
 
 from transformers import Qwen2_5_VLConfig, Qwen2VLConfig, Qwen3_5Config, Qwen3_5VisionConfig
 
-from belvedere.testing.encodings import IMAGE_TOKEN, VIDEO_TOKEN, qwen_inputs
+from belvedere.testing.encodings import IMAGE_TOKEN, VIDEO_TOKEN, qwen_inputs, video_inputs
 from belvedere.testing.row import PACKED, Row
 from belvedere.testing.zoo.text import MROPE, TEXT, qwen3_5_text
 
@@ -59,14 +60,16 @@ def qwen3_5() -> Qwen3_5Config:
 QWEN_ROW: dict[str, Any] = {
     **PACKED,
     "inputs": qwen_inputs,
+    "video": video_inputs,
     "tower": "model.visual.blocks",
     "parts": ("attn", "mlp"),
 }
 
+QWEN2_ROW: dict[str, Any] = {**QWEN_ROW, "video": partial(video_inputs, apart=False)}
 WINDOWS = "the merger's rows are in window order, and put back before they are written"
 
 ROWS: dict[str, Row] = {
     "qwen3_5": Row(config=qwen3_5, unread=("state_output",), **QWEN_ROW),
-    "qwen2_vl": Row(config=qwen2_vl, **QWEN_ROW),
-    "qwen2_5_vl": Row(config=qwen2_5_vl, reordered=WINDOWS, **QWEN_ROW),
+    "qwen2_vl": Row(config=qwen2_vl, **QWEN2_ROW),
+    "qwen2_5_vl": Row(config=qwen2_5_vl, reordered=WINDOWS, **QWEN2_ROW),
 }
