@@ -82,6 +82,11 @@ def together(request):
     return _built[request.param, "sdpa"]
 
 
+@pytest.fixture(params=[name for name, row in ROWS.items() if row.video is not None])
+def filmed(request):
+    return _built[request.param, "sdpa"]
+
+
 @pytest.fixture(params=[(name, attention) for name in ROWS for attention in ("sdpa", "eager")], ids="-".join)
 def any_attention(request):
     return _built[request.param]

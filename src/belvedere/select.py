@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-__all__ = ["Argument", "First", "FirstArgument", "LogitsPart", "Part", "Whole"]
+__all__ = ["Argument", "First", "FirstArgument", "LogitsPart", "Part", "Positions", "Whole"]
 
 
 class Part(Protocol):
@@ -112,3 +112,13 @@ class Argument:
         if self.position < len(args):
             return (*args[: self.position], value, *args[self.position + 1 :]), kwargs
         return args, {**kwargs, self.name: value}
+
+
+@dataclass(frozen=True)
+class Positions(Argument):
+    """A tensor ``[batch, seq]`` of a model's input: its token ids, or a number of each embedding in their place."""
+
+    def get(self, served: Any) -> Any:
+        """The ids, or the embeddings' first column, or ``None`` where the call passes neither."""
+        ids, embeddings = super().get(served), served[1].get("inputs_embeds")
+        return embeddings[..., 0] if ids is None and embeddings is not None else ids

@@ -22,7 +22,7 @@ from belvedere.head import as_logits
 from belvedere.interleaving import Interleaver
 from belvedere.layouts import AttentionMask, Logits, NextTokenProbs, Residual, TokenIds
 from belvedere.pictures import Pictures, count_pictures
-from belvedere.select import Argument, LogitsPart
+from belvedere.select import Argument, LogitsPart, Positions
 from belvedere.sizes import TextSizes
 
 __all__ = ["StandardizedTransformer"]
@@ -251,12 +251,12 @@ class StandardizedTransformer(TextSizes, Standard, TransformersModel):
     @value(
         root_input,
         kind=KeptValue,
-        select=Argument(0, "input_ids"),
+        select=Positions(0, "input_ids"),
         read_only="it is the size of the input; trace another one",
         description="batch and sequence length",
     )
     def input_size(self, ids: Tensor) -> torch.Size:
-        """``(batch, seq)`` of the token ids; can be read at any point of the forward."""
+        """``(batch, seq)`` of the token ids or embeddings; can be read at any point of the forward."""
         return ids.shape
 
     @value("embed_tokens.output", description="token embeddings, placeholders' own among them")

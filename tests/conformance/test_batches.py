@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from truth import input_of
 from walk import available, path
 
 from belvedere import InputError
@@ -262,27 +263,37 @@ def test_recurrent_values_at_each_step_of_a_generation(qwen):
         assert torch.equal(starts[step], states[step - 1])
 
 
-def test_a_video_is_written_over_its_own_placeholders_and_is_no_picture(qwen):
-    # Each frame's placeholders are a run of their own, with a timestamp between them.
-    ids = torch.tensor([[9, 3, *[6] * 6, 12, *[6] * 6, 4, 10]])
-    inputs = {
-        "input_ids": ids,
-        "pixel_values_videos": torch.randn(48, 384, generator=torch.Generator().manual_seed(0)),
-        "video_grid_thw": torch.tensor([[2, 4, 6]]),
-        "mm_token_type_ids": (ids == 6).int() * 2,
-    }
-    with qwen.model.trace(**inputs):
-        mask = qwen.model.vision.video_token_mask.save()
-        segments = qwen.model.vision.layers[0].self_attn.segment_probabilities.save()
-        features = qwen.model.vision.video_features.save()
-        entering = qwen.model.layers[0].layer_input.save()
+def test_a_video_is_written_over_its_own_placeholders_and_is_no_picture(filmed):
+    from belvedere import InputError
+
+    model, inputs = filmed.model, filmed.row.video()
+    fed = [block for block in model.layers if block.support()["deepstack_output"] is None]
+    added = []
+    with model.trace(**inputs):
+        mask = model.vision.video_token_mask.save()
+        segments = model.vision.layers[1].self_attn.segment_probabilities.save()
+        features = model.vision.video_features.save()
+        for block in fed:
+            added.append(block.deepstack_output.save())
+    entering = input_of(filmed.raw, inputs, f"{filmed.row.blocks}.0")
     assert mask.sum() == 12
     assert torch.equal(entering[mask], features)
+    assert [len(one) for one in added] == [12] * len(fed)
     assert [tuple(one.shape) for one in segments] == [(2, 24, 24), (2, 24, 24)]
-    with pytest.raises(InputError, match="a video and no picture; read video_features"), qwen.model.trace(**inputs):
-        qwen.model.vision.image_features.save()
-    with pytest.raises(InputError, match="shows no video"), qwen.model.trace(**qwen.inputs):
-        qwen.model.vision.video_features.save()
+    with pytest.raises(InputError, match="a video and no picture; read video_features"), model.trace(**inputs):
+        model.vision.image_features.save()
+    with pytest.raises(InputError, match="shows no video"), model.trace(**filmed.inputs):
+        model.vision.video_features.save()
+
+
+def test_written_video_features_stand_in_the_text_stream(filmed):
+    model, inputs = filmed.model, filmed.row.video()
+    with model.trace(**inputs):
+        mask = model.vision.video_token_mask.save()
+        model.vision.video_features = 0.5
+        entering = model.layers[0].layer_input.save()
+    assert (entering[mask] == 0.5).all()
+    assert not (entering[~mask] == 0.5).any()
 
 
 def test_a_state_without_a_cache_is_refused(qwen):

@@ -5,8 +5,8 @@ import torch
 from truth import first, hooked, input_of
 from walk import path
 
-from belvedere import InputError, StandardizedTransformer
-from belvedere.testing import ROWS
+from belvedere import InputError, StandardizedTransformer, Unavailable
+from belvedere.testing import ROWS, build
 
 CLOSE = {"atol": 1e-5, "rtol": 1e-5}
 
@@ -98,3 +98,11 @@ def test_a_generation_adds_features_to_the_prompt_only(stacked):
                 model.layers[0].deepstack_output[:] = 0
             lengths.append(model.layers[1].layer_input.shape[1])
     assert lengths == [inputs["input_ids"].shape[1], 1]
+
+
+def test_a_users_own_bracketing_of_the_stack_is_named_where_it_hides_the_features(stacked):
+    model = StandardizedTransformer(build(stacked.name))
+    assert model.model.language_model.source.names
+    with pytest.raises(Unavailable, match=r"`\.source` was asked for .*; load the model again"):
+        with model.trace(**stacked.inputs):
+            model.layers[0].deepstack_output.save()

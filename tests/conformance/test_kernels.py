@@ -63,7 +63,7 @@ def read(model, inputs, tower, text):
     return held
 
 
-@pytest.mark.parametrize("name", ["llava", "qwen3_5", "llama"])
+@pytest.mark.parametrize("name", ["llava", "qwen3_5", "llama", "qwen3_vl_moe", "glm4v", "qwen2_5_omni_thinker"])
 def test_values_under_flash_attention_are_those_under_sdpa(name, flash, request):
     from conftest import _built
 

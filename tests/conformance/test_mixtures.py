@@ -171,4 +171,33 @@ def test_a_dense_block_says_so_and_a_stack_may_have_both(mixed):
     assert (support is None) is (len(parts) == 1)
     for number, reason in (support or {}).items():
         assert "dense" in reason
+        assert "blocks with a mixture: " in reason
         assert not isinstance(mixed.model.layers[number].mlp, Mixture)
+
+
+def test_values_at_each_step_of_a_generation(mixed):
+    model, inputs = mixed.model, mixed.row.solo(1)
+    mlp, router, _ = mixtures(model)[-1]
+    shapes, scores = [], []
+    with model.generate(**inputs, max_new_tokens=3, do_sample=False) as tracer:
+        for _ in tracer.iter[:3]:
+            scores.append(mlp.router_logits)
+            shapes.append(tuple(mlp.expert_outputs.shape[:3]))
+        ids = tracer.result.save()
+    length = inputs["input_ids"].shape[1]
+    assert shapes == [(1, length, 2), (1, 1, 2), (1, 1, 2)]
+    assert torch.equal(ids, mixed.raw.generate(**inputs, max_new_tokens=3, do_sample=False))
+    plain = hooked(mixed.raw, inputs, router)[router][2][0]
+    torch.testing.assert_close(scores[0].flatten(0, 1), plain, **CLOSE)
+
+
+def test_values_of_embeddings_in_the_place_of_ids(mixed):
+    ids, mask = mixed.inputs["input_ids"].clamp(min=8), mixed.inputs["attention_mask"]
+    embedded = mixed.raw.get_input_embeddings()(ids)
+    mlp, _, _ = mixtures(mixed.model)[0]
+    held = []
+    for inputs in ({"input_ids": ids}, {"inputs_embeds": embedded}):
+        with mixed.model.trace(**inputs, attention_mask=mask):
+            held.append(mlp.expert_outputs.save())
+    assert held[0].shape[:2] == ids.shape
+    torch.testing.assert_close(*held, **CLOSE)

@@ -41,6 +41,7 @@ class Mixture(Mlp):
     expert, is `mlp_output`. The parts are `router` and `experts` by standard name.
     """
 
+    ROUTES = True
     AXES = {"experts": "num_experts", "routed": "num_routed"}
 
     NOTES = {"router_logits": "the router returns them beside the choice that it has made; write expert_weights"}

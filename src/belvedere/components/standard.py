@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from greenlet import getcurrent
 from nnsight.intervention.envoy import Envoy
+from nnsight.intervention.source import install_controller
 
 from belvedere.components.calls import Called
 from belvedere.descriptors import KeptValue, Value
@@ -180,7 +181,13 @@ class Standard(Envoy):
 
     def missing_operation(self, operation: str) -> str | None:
         """The reason, where this transformers' forward has no such operation."""
-        if _of_any_run(operation) in self._operations:
+        of_any_run = _of_any_run(operation)
+        if of_any_run.endswith("#") and install_controller(self).sourced:
+            return (
+                f"`.source` was asked for on {self.path}, which brackets its forward anew and numbers nothing inside "
+                "a loop; load the model again"
+            )
+        if of_any_run in self._operations:
             return None
         import transformers
 

@@ -17,6 +17,7 @@ __all__ = [
     "qwen_inputs",
     "sized_inputs",
     "text_inputs",
+    "video_inputs",
     "words",
 ]
 
@@ -104,4 +105,22 @@ def qwen_inputs() -> dict[str, torch.Tensor]:
         "mm_token_type_ids": (ids == IMAGE_TOKEN).int(),
         "pixel_values": torch.randn(patches, 3 * 2 * 8 * 8, generator=made),
         "image_grid_thw": torch.tensor(grids),
+    }
+
+
+def video_inputs(token: int = VIDEO_TOKEN, *, apart: bool = True) -> dict[str, torch.Tensor]:
+    """One prompt with a video of two frames.
+
+    Args:
+        token: The video's placeholder.
+        apart: Whether a timestamp stands between the frames' placeholders.
+    """
+    frame = [token] * 6
+    ids = torch.tensor([[9, 3, *frame, *[12] * apart, *frame, 4, 10]])
+    return {
+        "input_ids": ids,
+        "attention_mask": torch.ones_like(ids),
+        "mm_token_type_ids": (ids == token).int() * 2,
+        "pixel_values_videos": torch.randn(48, 384, generator=torch.Generator().manual_seed(0)),
+        "video_grid_thw": torch.tensor([[2, 4, 6]]),
     }

@@ -1,5 +1,6 @@
 """GLM's wrappers: a packed tower whose patches a convolution folds, and norms around what the text blocks add."""
 
+from functools import partial
 from typing import Any
 
 from transformers import (
@@ -14,7 +15,7 @@ from transformers import (
     GlmOcrVisionConfig,
 )
 
-from belvedere.testing.encodings import IMAGE_TOKEN, VIDEO_TOKEN
+from belvedere.testing.encodings import IMAGE_TOKEN, VIDEO_TOKEN, video_inputs
 from belvedere.testing.row import Row
 from belvedere.testing.zoo.qwen import QWEN_ROW, QWEN_TEXT
 from belvedere.testing.zoo.text import MROPE, TEXT
@@ -62,9 +63,11 @@ def glm_ocr() -> GlmOcrConfig:
 
 GLM = ("post_self_attn_layernorm", "post_mlp_layernorm")
 NORM = "model.visual.post_conv_layernorm"
+#: A video's frames have the images' placeholder.
+GLM_ROW: dict[str, Any] = {**QWEN_ROW, "video": partial(video_inputs, IMAGE_TOKEN)}
 
 ROWS: dict[str, Row] = {
-    "glm4v": Row(config=glm4v, added=GLM, pre_norm=NORM, **QWEN_ROW),
-    "glm4v_moe": Row(config=glm4v_moe, pre_norm=NORM, **QWEN_ROW),
-    "glm_ocr": Row(config=glm_ocr, added=GLM, **QWEN_ROW),
+    "glm4v": Row(config=glm4v, added=GLM, pre_norm=NORM, **GLM_ROW),
+    "glm4v_moe": Row(config=glm4v_moe, pre_norm=NORM, **GLM_ROW),
+    "glm_ocr": Row(config=glm_ocr, added=GLM, **GLM_ROW),
 }

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import torch
 from torch import Tensor
 from transformers import (
     Qwen2_5OmniAudioEncoderConfig,
@@ -10,7 +11,7 @@ from transformers import (
     Qwen2_5OmniVisionEncoderConfig,
 )
 
-from belvedere.testing.encodings import IMAGE_TOKEN, VIDEO_TOKEN, qwen_inputs
+from belvedere.testing.encodings import IMAGE_TOKEN, VIDEO_TOKEN, qwen_inputs, video_inputs
 from belvedere.testing.row import Row
 from belvedere.testing.zoo.qwen import QWEN_ROW
 from belvedere.testing.zoo.text import MROPE, TEXT
@@ -58,6 +59,14 @@ def inputs() -> dict[str, Tensor]:
     return {key: held for key, held in qwen_inputs().items() if key != "mm_token_type_ids"}
 
 
+def video() -> dict[str, Tensor]:
+    """A video, and how many seconds a frame of it takes."""
+    inputs = {key: held for key, held in video_inputs(apart=False).items() if key != "mm_token_type_ids"}
+    return {**inputs, "video_second_per_grid": torch.tensor([1.0])}
+
+
 ROWS: dict[str, Row] = {
-    "qwen2_5_omni_thinker": Row(config=thinker, projected="reordered", **{**QWEN_ROW, "inputs": inputs}),
+    "qwen2_5_omni_thinker": Row(
+        config=thinker, projected="reordered", **{**QWEN_ROW, "inputs": inputs, "video": video}
+    ),
 }

@@ -6,7 +6,7 @@ from typing import Any
 from transformers import Qwen2_5_VLConfig, Qwen2VLConfig, Qwen3_5Config, Qwen3_5VisionConfig
 
 from belvedere.testing import processors
-from belvedere.testing.encodings import IMAGE_TOKEN, VIDEO_TOKEN, qwen_inputs
+from belvedere.testing.encodings import IMAGE_TOKEN, VIDEO_TOKEN, qwen_inputs, video_inputs
 from belvedere.testing.row import PACKED, Row
 from belvedere.testing.zoo.text import MROPE, TEXT, qwen3_5_text
 
@@ -61,15 +61,18 @@ def qwen3_5() -> Qwen3_5Config:
 QWEN_ROW: dict[str, Any] = {
     **PACKED,
     "inputs": qwen_inputs,
+    "video": video_inputs,
     "tower": "model.visual.blocks",
     "parts": ("attn", "mlp"),
     "placeholder": "<start><image><end>",
 }
 
+QWEN2_ROW: dict[str, Any] = {**QWEN_ROW, "video": partial(video_inputs, apart=False)}
+
 ROWS: dict[str, Row] = {
     "qwen3_5": Row(config=qwen3_5, processor=partial(processors.qwen, "Qwen3VLProcessor"), **QWEN_ROW),
-    "qwen2_vl": Row(config=qwen2_vl, processor=processors.qwen, **QWEN_ROW),
+    "qwen2_vl": Row(config=qwen2_vl, processor=processors.qwen, **QWEN2_ROW),
     "qwen2_5_vl": Row(
-        config=qwen2_5_vl, projected="reordered", processor=partial(processors.qwen, "Qwen2_5_VLProcessor"), **QWEN_ROW
+        config=qwen2_5_vl, projected="reordered", processor=partial(processors.qwen, "Qwen2_5_VLProcessor"), **QWEN2_ROW
     ),
 }
