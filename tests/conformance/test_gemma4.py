@@ -109,3 +109,44 @@ def test_the_towers_pattern_does_not_see_padding(gemma):
     padding = (gemma.inputs["image_position_ids"] < 0).all(-1)
     assert pattern.masked_fill(~padding[:, None, None], 0).abs().max() == 0
     torch.testing.assert_close(pattern @ values, outputs, atol=1e-5, rtol=1e-5)
+
+
+@pytest.fixture
+def large():
+    return _built["gemma4_large", "sdpa"]
+
+
+def normed(block, number: int, held: torch.Tensor) -> torch.Tensor:
+    return getattr(block, f"post_feedforward_layernorm_{number}")(held)
+
+
+def test_the_mixture_beside_the_mlp_is_its_parameters_by_hand(large):
+    native = f"{large.row.blocks}.1"
+    block, mlp = large.raw.get_submodule(native), large.model.layers[1].mlp
+    with large.model.trace(**large.inputs):
+        dense = mlp.output.save()
+        scores = mlp.router_logits.save()
+        indices = mlp.expert_indices.save()
+        weights = mlp.expert_weights.save()
+        outputs = mlp.expert_outputs.save()
+        added = mlp.mlp_output.save()
+    seen = hooked(large.raw, large.inputs, f"{native}.router", f"{native}.experts")
+    probabilities, chosen_weights, chosen = seen[f"{native}.router"][2]
+    assert torch.equal(scores.flatten(0, 1).softmax(-1), probabilities)
+    assert torch.equal(indices.flatten(0, 1), chosen)
+    assert torch.equal(weights.flatten(0, 1), chosen_weights)
+    assert (scores.shape[-1], indices.shape[-1]) == (mlp.axis_size("experts"), mlp.axis_size("routed")) == (6, 2)
+    tokens, experts = seen[f"{native}.experts"][0][0], block.experts
+    gate, up = (experts.gate_up_proj[chosen] @ tokens[:, None, :, None])[..., 0].chunk(2, dim=-1)
+    by_hand = (experts.down_proj[chosen] @ (experts.act_fn(gate) * up)[..., None])[..., 0]
+    torch.testing.assert_close(outputs.flatten(0, 1), by_hand, atol=1e-4, rtol=1e-4)
+    total = normed(block, 1, dense) + normed(block, 2, (weights[..., None] * outputs).sum(-2))
+    torch.testing.assert_close(block.post_feedforward_layernorm(total), added, atol=1e-4, rtol=1e-4)
+
+
+def test_written_scores_send_tokens_to_other_experts(large):
+    mlp = large.model.layers[1].mlp
+    with large.model.trace(**large.inputs):
+        mlp.router_logits[..., 3] = 100.0
+        indices = mlp.expert_indices.save()
+    assert (indices == 3).any(-1).all()

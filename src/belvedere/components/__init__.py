@@ -1,6 +1,7 @@
 """What a value means, and how it is read and written; components know no family."""
 
 from belvedere.components.attention import Attention, GatedAttention
+from belvedere.components.beside import Beside, MixtureBeside
 from belvedere.components.choice import Having
 from belvedere.components.deepstack import DeepstackLayer, DeepstackText
 from belvedere.components.latent import LatentAttention
@@ -40,6 +41,7 @@ __all__ = [
     "TEXT_BLOCK",
     "VISION_BLOCK",
     "Attention",
+    "Beside",
     "DeepstackLayer",
     "DeepstackText",
     "GatedAttention",
@@ -51,6 +53,7 @@ __all__ = [
     "Layer",
     "LinearAttention",
     "Mixture",
+    "MixtureBeside",
     "Mlp",
     "NoVision",
     "PaddedVision",

@@ -37,7 +37,7 @@ def gemma4_text(**given: Any) -> Gemma4TextConfig:
 
 
 def gemma4_both_ways() -> Gemma4TextConfig:
-    """The large ones: no such input, pictures seen both ways in windows, keys as values where there is no window."""
+    """The large ones: no such input, pictures seen both ways in windows, keys as values elsewhere, a mixture."""
     return gemma4_text(
         hidden_size_per_layer_input=0,
         num_kv_shared_layers=0,
@@ -45,6 +45,10 @@ def gemma4_both_ways() -> Gemma4TextConfig:
         use_bidirectional_attention="vision",
         attention_k_eq_v=True,
         num_global_key_value_heads=1,
+        enable_moe_block=True,
+        num_experts=6,
+        top_k_experts=2,
+        moe_intermediate_size=20,
     )
 
 
@@ -126,5 +130,7 @@ PICTURES: dict[str, Any] = {
 ROWS: dict[str, Row] = {
     "gemma4_text": Row(config=gemma4_text, shared=STORED, **SMALL, **TEXT_ROW),
     "gemma4": Row(config=gemma4, shared=STORED, besides=("per_layer_input",), **SMALL, **PICTURES),
-    "gemma4_large": Row(config=gemma4_large, **{**SMALL, "also": {}}, attends="pictures both ways", **PICTURES),
+    "gemma4_large": Row(
+        config=gemma4_large, **{**SMALL, "also": {}}, attends="pictures both ways", moves=1e-5, **PICTURES
+    ),
 }
