@@ -82,7 +82,8 @@ def test_support_of_a_layer_is_that_blocks_rows(qwen):
 def test_the_towers_own_support_has_its_values_and_its_blocks(wrapper):
     own = wrapper.model.vision.support()
     assert own["vision.image_features"] is None
-    assert own["vision.layers.layer_output"] is None
+    assert own["vision.tower_output"] is None
+    assert own.get("vision.layers.layer_output", "no blocks") == ("no blocks" if wrapper.row.blockless else None)
     assert set(own) < set(wrapper.model.support())
 
 

@@ -78,7 +78,9 @@ def test_a_write_equals_the_same_edit_by_a_raw_hook(name, request):
         (model.layers[1], "layer_output", f"{native}.1"),
         (model.layers[1].mlp, "mlp_output", f"{native}.1.{added}"),
     ]
-    if checkpoint.row.tower:
+    if checkpoint.row.blockless:
+        pairs.append((model.vision, "tower_output", f"{checkpoint.row.tower}.{checkpoint.row.blockless}"))
+    elif checkpoint.row.tower:
         pairs.append((model.vision.layers[0], "layer_output", f"{checkpoint.row.tower}.0"))
         pairs.append((model.vision.layers[1].mlp, "mlp_output", f"{checkpoint.row.tower}.1.{checkpoint.row.parts[1]}"))
     for host, value, where in pairs:

@@ -2,6 +2,7 @@
 
 from belvedere.components.attention import Attention, GatedAttention
 from belvedere.components.beside import Beside, MixtureBeside
+from belvedere.components.blockless import BlocklessVision
 from belvedere.components.choice import Having
 from belvedere.components.deepstack import DeepstackLayer, DeepstackText
 from belvedere.components.latent import LatentAttention
@@ -42,6 +43,7 @@ __all__ = [
     "VISION_BLOCK",
     "Attention",
     "Beside",
+    "BlocklessVision",
     "DeepstackLayer",
     "DeepstackText",
     "GatedAttention",

@@ -20,7 +20,7 @@ __all__ = ["Beside", "MixtureBeside"]
 
 @dataclass(frozen=True)
 class Beside(Having):
-    """In an ``ENVOYS`` table: one envoy for a module that has a part beside it in the block, another for one without."""
+    """In an ``ENVOYS`` table: one envoy for a module with a part beside it in the block, another for one without."""
 
     def __call__(self, module: Any, **kwargs: Any) -> Standard:
         """The module's envoy, chosen by what stands beside it."""

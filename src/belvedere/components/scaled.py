@@ -17,9 +17,9 @@ __all__ = ["ScaledLayer"]
 
 def no_per_layer_input(host: Any) -> str | None:
     """The reason, where the config gives the blocks no input of their own."""
-    if host._module.hidden_size_per_layer_input:
+    if getattr(host._module, "hidden_size_per_layer_input", 0):
         return None
-    return "the config's hidden_size_per_layer_input is 0, so no block has an input of its own; read layer_input"
+    return "the config has no hidden_size_per_layer_input, so no block has an input of its own; read layer_input"
 
 
 class ScaledLayer(Layer):

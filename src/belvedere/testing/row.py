@@ -28,6 +28,8 @@ class Row:
         blocks: The native path of the text blocks, for raw hooks.
         tower: The native path of the tower's blocks; empty for a text model.
         parts: Native names of a tower block's attention and MLP.
+        blockless: Where a tower has no blocks and ``tower`` is its own path: its last module's native name.
+        projected: How the projector's rows stand to the image features.
         added: Native names of the modules of a text block whose outputs are added to the stream, where these are not
             the attention and the MLP themselves.
         also: Values of a text block that are added to the stream beside what attention and MLP add, with the native
@@ -54,6 +56,8 @@ class Row:
     blocks: str = "model.language_model.layers"
     tower: str = ""
     parts: tuple[str, str] = ("self_attn", "mlp")
+    blockless: str = ""
+    projected: Literal["as written", "reordered", "with padding"] = "as written"
     added: tuple[str, str] | None = None
     also: Mapping[str, str] = field(default_factory=dict)
     gain: str = ""
