@@ -43,6 +43,8 @@ class Row:
         unread: Values that nothing on the way to the logits depends on.
         shared: Values whose tensor someone else reads too, so that an edit in place is seen there.
         scale: What the products of queries and keys are multiplied by, where it is not the root of the head's width.
+        cap: What the scores are capped at by a hyperbolic tangent, where they are.
+        kernels: The attention implementations that it takes.
         moves: How far a prompt's logits may move when another prompt of the batch is edited: an expert of a mixture
             multiplies the tokens of all prompts at once, and rounds by their number.
         skipped: A text block that the model can run without.
@@ -68,6 +70,8 @@ class Row:
     unread: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
     scale: float | None = None
+    cap: float | None = None
+    kernels: tuple[str, ...] = ("sdpa", "eager")
     moves: float = 0.0
     skipped: int = 1
     attends: Literal["causal", "pictures both ways", "prompt both ways"] = "causal"
