@@ -104,6 +104,14 @@ def test_a_wrapper_loaded_for_text_says_why_no_picture_reaches_it():
     assert model.vision.support() == {}
 
 
+@pytest.mark.parametrize("name", ["gemma3", "gemma4", "gemma4_unified"])
+def test_a_wrapper_that_is_loaded_whole_for_text_has_all_that_it_has(name):
+    whole = StandardizedTransformer.from_config(ROWS[name].config())
+    model = StandardizedTransformer.from_config(ROWS[name].config(), task="text-generation")
+    assert type(model._module) is type(whole._module)
+    assert model.support() == whole.support()
+
+
 def test_a_wrapper_whose_entry_names_no_projector_has_no_tower_rows():
     from types import SimpleNamespace
 

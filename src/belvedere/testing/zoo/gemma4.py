@@ -13,7 +13,7 @@ from transformers import (
     Gemma4VisionConfig,
 )
 
-from belvedere.testing.encodings import IMAGE_TOKEN, VIDEO_TOKEN, words
+from belvedere.testing.encodings import IMAGE_TOKEN, VIDEO_TOKEN, text_inputs, words
 from belvedere.testing.row import Row
 from belvedere.testing.zoo.text import GEMMA3, TEXT, TEXT_ROW
 
@@ -110,6 +110,12 @@ def gemma4_unified() -> Gemma4UnifiedConfig:
     )
 
 
+def gemma4_towerless() -> Gemma4Config:
+    config = gemma4()
+    config.vision_config = None
+    return config
+
+
 def padded_pictures(width: int = 8, fold: int = 2) -> dict[str, torch.Tensor]:
     """Two prompts; two pictures of different size in the first, one in the second, each padded to one length.
 
@@ -159,6 +165,7 @@ PICTURES: dict[str, Any] = {
 ROWS: dict[str, Row] = {
     "gemma4_text": Row(config=gemma4_text, shared=STORED, **SMALL, **TEXT_ROW),
     "gemma4": Row(config=gemma4, shared=STORED, besides=("per_layer_input",), **SMALL, **PICTURES),
+    "gemma4_towerless": Row(config=gemma4_towerless, inputs=text_inputs, shared=STORED, **SMALL),
     "gemma4_large": Row(
         config=gemma4_large, **{**SMALL, "also": {}}, attends="pictures both ways", moves=1e-5, **PICTURES
     ),
