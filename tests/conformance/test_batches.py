@@ -3,7 +3,7 @@
 import pytest
 import torch
 from truth import input_of
-from walk import available, path
+from walk import available, inside, path
 
 from belvedere import InputError
 
@@ -107,16 +107,16 @@ def test_changing_the_picture_of_one_row_leaves_the_others_to_the_last_bit(wrapp
     own = len(solo(wrapper, 1)["pixel_values"])
     pixels[-own:] = pixels[-own:].flip(-1) * 0.5
     with model.trace(**{**inputs, "pixel_values": pixels}):
-        tower = model.vision.layers[1].layer_output.save()
+        tower = getattr(*inside(model.vision, 1)).save()
         logits = model.logits.save()
     with model.trace(**inputs):
-        before = model.vision.layers[1].layer_output.save()
+        before = getattr(*inside(model.vision, 1)).save()
     packed = tower.shape[0] == 1
     with model.trace(**solo(wrapper, 0)):
-        first = model.vision.layers[1].layer_output.save()
+        first = getattr(*inside(model.vision, 1)).save()
     kept = (slice(None), slice(0, first.shape[1])) if packed else slice(0, 1)
     assert torch.equal(tower[kept], before[kept])
-    assert torch.equal(logits[0], wrapper.logits[0])
+    assert (logits[0] - wrapper.logits[0]).abs().max() <= wrapper.row.moves
     assert not torch.allclose(logits[1], wrapper.logits[1])
 
 
@@ -173,7 +173,7 @@ def test_smaller_pictures_beside_larger_ones_answer_as_alone(name):
 @pytest.mark.parametrize("value", ["layer_output", "attention_output", "attention_head_outputs"])
 def test_an_edit_in_one_invoke_leaves_the_other_alone(together, value):
     model = together.model
-    host = model.vision.layers[0] if value == "layer_output" else model.vision.layers[0].self_attn
+    host, value = inside(model.vision, 0, value)
     first, second = solo(together, 0), solo(together, 1)
     with model.trace() as tracer:
         with tracer.invoke(**first):
@@ -196,7 +196,7 @@ def test_an_edit_in_one_invoke_leaves_the_other_alone(together, value):
 
 def test_a_written_pattern_in_one_invoke_leaves_the_other_alone(together):
     model = together.model
-    tower, text = model.vision.layers[0].self_attn, model.layers[1].self_attn
+    tower, text = [block.self_attn for block in model.vision.layers][:1], model.layers[1].self_attn
     first, second = solo(together, 0), solo(together, 1)
     with model.trace() as tracer:
         with tracer.invoke(**first):
@@ -205,8 +205,9 @@ def test_a_written_pattern_in_one_invoke_leaves_the_other_alone(together):
             plain_second = model.logits.save()
     with model.trace() as tracer:
         with tracer.invoke(**second):
-            for one in tower.segment_probabilities:
-                one[:] = 0
+            for attention in tower:
+                for one in attention.segment_probabilities:
+                    one[:] = 0
             text.attention_probabilities[:] = 0
             edited = model.logits.save()
         with tracer.invoke(**first):
@@ -219,6 +220,9 @@ def test_a_written_pattern_in_one_invoke_leaves_the_other_alone(together):
 def test_a_text_invoke_beside_a_picture_has_no_tower_values(together):
     model = together.model
     text = {"input_ids": torch.tensor([[9, 10, 11, 12]])}
+    if "token_type_ids" in together.inputs:
+        # Without them, whether PaliGemma sees a prompt both ways is its kernel's choice.
+        text["token_type_ids"] = torch.zeros_like(text["input_ids"])
     with model.trace(**text):
         alone = model.logits.save()
     with model.trace() as tracer:
@@ -314,12 +318,12 @@ def test_gradients_at_values_are_autograds_own(wrapper):
 
         return hook
 
-    paths = {"tower": f"{tower}.0", "text": f"{wrapper.row.blocks}.1"}
+    paths = {"tower": f"{tower}.{wrapper.row.blockless or 0}", "text": f"{wrapper.row.blocks}.1"}
     handles = [raw.get_submodule(path).register_forward_hook(keep(name)) for name, path in paths.items()]
     with torch.enable_grad():
         raw(**wrapper.inputs).logits[:, -1].sum().backward()
         with model.trace(**wrapper.inputs):
-            patches = model.vision.layers[0].layer_output
+            patches = getattr(*inside(model.vision, 0))
             stream = model.layers[1].layer_output
             loss = model.logits[:, -1].sum()
             with loss.backward():

@@ -51,7 +51,7 @@ def test_every_row_has_its_entries(row):
         entry = getattr(family, part)
         assert entry is None or entry in files(shelf), f"{ZOO}: {row} needs families/{shelf}/{entry}.py"
     for shelf, stack in stacks(row).items():
-        assert stack._module.config.model_type == getattr(family, families.PARTS[shelf])
+        assert stack.config.model_type == getattr(family, families.PARTS[shelf])
 
 
 @pytest.mark.parametrize(("shelf", "entry"), ENTRIES)

@@ -1,6 +1,8 @@
 """What a value means, and how it is read and written; components know no family."""
 
 from belvedere.components.attention import Attention, GatedAttention
+from belvedere.components.beside import Beside, MixtureBeside
+from belvedere.components.blockless import BlocklessVision
 from belvedere.components.choice import Having
 from belvedere.components.cross import AttendedVision, CrossAttention, CrossLayer, TwoStackVision
 from belvedere.components.deepstack import DeepstackLayer, DeepstackText
@@ -43,6 +45,8 @@ __all__ = [
     "VISION_BLOCK",
     "AttendedVision",
     "Attention",
+    "Beside",
+    "BlocklessVision",
     "CrossAttention",
     "CrossLayer",
     "DeepstackLayer",
@@ -59,6 +63,7 @@ __all__ = [
     "LinearAttention",
     "MergerScatter",
     "Mixture",
+    "MixtureBeside",
     "Mlp",
     "NoVision",
     "Note",

@@ -68,6 +68,7 @@ class Row:
         blocks: The native path of the text blocks, for raw hooks.
         tower: The native path of the tower's blocks; empty for a text model.
         parts: Native names of a tower block's attention and MLP, or `Scaled`.
+        blockless: Where a tower has no blocks and ``tower`` is its own path: its last module's native name.
         added: Native names of the modules of a text block whose outputs are added to the stream, where these are not
             the attention and the MLP themselves.
         pre_norm: The native path of the norm that patches pass before positions are added to them.
@@ -84,6 +85,8 @@ class Row:
         processor: Makes its processor, where one can be made without a download.
         placeholder: What stands for a picture in a prompt for it.
         scale: What the products of queries and keys are multiplied by, where it is not the root of the head's width.
+        cap: What the scores are capped at by a hyperbolic tangent, where they are.
+        kernels: The attention implementations that it takes.
         moves: How far a prompt's logits may move when another prompt of the batch is edited: an expert of a mixture
             multiplies the tokens of all prompts at once, and rounds by their number.
         skipped: A text block that the model can run without.
@@ -109,6 +112,7 @@ class Row:
     added: tuple[str | Scaled, str | Scaled] | None = None
     video: Callable[[], dict[str, Tensor]] | None = None
     pre_norm: str = ""
+    blockless: str = ""
     also: Mapping[str, str] = field(default_factory=dict)
     gain: str = ""
     besides: tuple[str, ...] = ()
@@ -119,12 +123,14 @@ class Row:
     processor: Callable[[], Any] | None = None
     placeholder: str = "<image>"
     scale: float | None = None
+    cap: float | None = None
+    kernels: tuple[str, ...] = ("sdpa", "eager")
     moves: float = 0.0
     skipped: int = 1
     tiles: tuple[int, ...] = ()
     stacked: Literal["picture", "prompt"] = "picture"
     copied: tuple[str, ...] = ()
-    projected: Literal["in order", "reordered", "cut, with newlines", "mixed"] = "in order"
+    projected: Literal["in order", "reordered", "cut, with newlines", "mixed", "with padding"] = "in order"
     later: Later | None = None
     cross: tuple[Scaled, Scaled] | None = None
     alone: str = ""

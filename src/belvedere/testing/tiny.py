@@ -28,7 +28,7 @@ def build(name: str, attention: str = "sdpa", **overrides: Any) -> Any:
 
     Args:
         name: A row of the zoo.
-        attention: The attention implementation.
+        attention: The attention implementation; the row's first one where it does not take it.
         **overrides: Fields of the row's config; a dictionary for ``text_config`` or ``vision_config`` changes those
             fields of it.
     """
@@ -42,6 +42,7 @@ def build(name: str, attention: str = "sdpa", **overrides: Any) -> Any:
             inner.update(given)
         else:
             setattr(config, field, given)
+    attention = attention if attention in row.kernels else row.kernels[0]
     torch.manual_seed(0)
     module = getattr(transformers, row.auto).from_config(config, attn_implementation=attention)
     return randomize(module)
