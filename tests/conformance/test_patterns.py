@@ -89,7 +89,7 @@ def test_head_outputs_times_gate_through_the_output_projection_are_what_is_added
             gate = (attention.attention_gate if gated else torch.ones(1)).save()
             added = attention.output[0].save()
         mixed = outputs * gate
-        projected = checkpoint.raw.get_submodule(f"{checkpoint.row.blocks}.{number}.self_attn.o_proj")
+        projected = checkpoint.raw.get_submodule(f"{checkpoint.row.blocks}.{number}.self_attn.{checkpoint.row.out}")
         torch.testing.assert_close(projected(mixed.transpose(1, 2).flatten(2)), added, **CLOSE)
     assert gated is checkpoint.name.startswith("qwen3_5")
 

@@ -130,7 +130,7 @@ def test_zeroing_a_head_is_subtracting_its_own_contribution(checkpoint):
     with model.trace(**inputs):
         attention.attention_head_outputs[:, 2] = 0
         without = attention.output[0].save()
-    weight = checkpoint.raw.get_submodule(f"{checkpoint.row.blocks}.{number}.self_attn.o_proj").weight
+    weight = checkpoint.raw.get_submodule(f"{checkpoint.row.blocks}.{number}.self_attn.{checkpoint.row.out}").weight
     width = outputs.shape[-1]
     own = (outputs * gate)[:, 2] @ weight[:, 2 * width : 3 * width].T
     torch.testing.assert_close(added - without, own, atol=1e-5, rtol=1e-5)

@@ -5,12 +5,14 @@ from belvedere.components.layer import Layer
 from belvedere.components.mixture import Mixture
 from belvedere.components.mlp import Mlp
 from belvedere.components.packed import QwenVision, RotaryQwenVision
+from belvedere.components.padded import PaddedEmbeddings, PaddedVision
 from belvedere.components.pixtral import PixtralVision, PixtralVisionAttention
 from belvedere.components.reach import NoVision
 from belvedere.components.recurrent import LinearAttention
 from belvedere.components.sandwich import SandwichAttention, SandwichMlp
 from belvedere.components.scatter import ImageAndVideoScatter, ImageScatter, MergerScatter
 from belvedere.components.segments import PER_IMAGE, QwenVisionAttention
+from belvedere.components.short_convolution import ShortConvolution
 from belvedere.components.stack import Stack, Text
 from belvedere.components.standard import Standard
 from belvedere.components.vision import Vision
@@ -44,6 +46,8 @@ __all__ = [
     "Mixture",
     "Mlp",
     "NoVision",
+    "PaddedEmbeddings",
+    "PaddedVision",
     "PixtralVision",
     "PixtralVisionAttention",
     "QwenVision",
@@ -51,6 +55,7 @@ __all__ = [
     "RotaryQwenVision",
     "SandwichAttention",
     "SandwichMlp",
+    "ShortConvolution",
     "Stack",
     "Standard",
     "Text",

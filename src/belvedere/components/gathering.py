@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from belvedere.components.layer import MIXERS
 from belvedere.components.standard import Standard
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ Reasons = dict[str, Any]
 def block_support(block: Standard) -> dict[str, str | None]:
     """Each value of one block and its parts, by value name, in the order of the forward."""
     rows = dict(block.support())
-    mixers = [part for name in ("self_attn", "linear_attn") if (part := vars(block).get(name)) is not None]
+    mixers = [part for name in MIXERS if (part := vars(block).get(name)) is not None]
     for part in [*mixers, vars(block).get("mlp")]:
         if isinstance(part, Standard):
             rows |= part.support()

@@ -12,9 +12,11 @@ from belvedere.descriptors import absent, value
 from belvedere.layouts import Residual
 from belvedere.select import First, FirstArgument
 
-__all__ = ["Block", "Layer"]
+__all__ = ["MIXERS", "Block", "Layer"]
 
-PARTS = ("self_attn", "linear_attn", "mlp", "input_layernorm", "post_attention_layernorm")
+#: The names of what mixes positions in a block, of which a block has one.
+MIXERS = ("self_attn", "linear_attn", "conv")
+PARTS = (*MIXERS, "mlp", "input_layernorm", "post_attention_layernorm")
 
 
 class Block(Standard):

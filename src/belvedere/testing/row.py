@@ -30,7 +30,8 @@ class Row:
         tower: The native path of the tower's blocks; empty for a text model.
         parts: Native names of a tower block's attention and MLP.
         added: Native names of the modules of a text block whose outputs are added to the stream, where these are not
-            the attention and the MLP themselves.
+            the attention and the MLP themselves; an empty one is the part itself.
+        out: The native name of a text attention's output projection.
         pictures: The image tokens of each picture.
         prompts: How many pictures each of the two prompts shows.
         tiles: How many entries of each row of ``pixel_values`` are real, where they are stacked along its second axis.
@@ -51,6 +52,7 @@ class Row:
     tower: str = ""
     parts: tuple[str, str] = ("self_attn", "mlp")
     added: tuple[str, str] | None = None
+    out: str = "o_proj"
     pictures: tuple[int, ...] = (16, 16)
     prompts: tuple[int, int] = (1, 1)
     tiles: tuple[int, ...] = ()
@@ -58,7 +60,7 @@ class Row:
     unread: tuple[str, ...] = ()
     copied: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
-    projected: Literal["in order", "reordered", "cut, with newlines", "mixed"] = "in order"
+    projected: Literal["in order", "reordered", "cut", "mixed"] = "in order"
     attends: Literal["causal", "pictures both ways", "prompt both ways"] = "causal"
 
     def solo(self, number: int) -> dict[str, Tensor]:
