@@ -15,6 +15,7 @@ class TextSizes:
     """
 
     layers: Any
+    family: Any
     _module: Any
 
     @property
@@ -50,7 +51,10 @@ class TextSizes:
     @property
     def intermediate_size(self) -> int:
         """The inner width of a text MLP."""
-        return int(self.config.intermediate_size)
+        linear = getattr(self.family.entry("text"), "INNER", None)
+        if linear is None:
+            return int(self.config.intermediate_size)
+        return int(self.layers[0].stack._module.get_submodule(linear).out_features)
 
     @property
     def vocab_size(self) -> int:

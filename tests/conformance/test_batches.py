@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from truth import input_of
 from walk import available, path
 
 CLOSE = {"atol": 1e-4, "rtol": 1e-4}
@@ -274,6 +275,32 @@ def test_a_video_is_written_over_its_own_placeholders_and_is_no_picture(qwen):
         qwen.model.vision.image_features.save()
     with pytest.raises(InputError, match="shows no video"), qwen.model.trace(**qwen.inputs):
         qwen.model.vision.video_features.save()
+
+
+def test_a_video_beside_a_tiled_picture_is_written_over_its_own_placeholders():
+    from conftest import _built
+
+    checkpoint = _built["llava_onevision_scaled", "sdpa"]
+    picture, made = checkpoint.row.solo(0), torch.Generator().manual_seed(1)
+    # Two frames of 4 x 4 patches, each pooled to 2 x 2, and a newline after all of them.
+    ids = torch.cat([picture["input_ids"], torch.tensor([[9, *[6] * 9, 10]])], dim=1)
+    frames = torch.randn(1, 2, 3, 32, 32, generator=made)
+    inputs = {**picture, "input_ids": ids, "attention_mask": torch.ones_like(ids), "pixel_values_videos": frames}
+    with checkpoint.model.trace(**inputs):
+        pictures = checkpoint.model.vision.image_token_mask.save()
+        videos = checkpoint.model.vision.video_token_mask.save()
+        split = checkpoint.model.vision.image_features_per_image.save()
+        shown = checkpoint.model.vision.video_features.save()
+    entering = input_of(checkpoint.raw, inputs, f"{checkpoint.row.blocks}.0")
+    assert videos.sum() == 9
+    assert torch.equal(entering[videos], shown)
+    assert torch.equal(entering[pictures], torch.cat(split))
+    alone = {key: held for key, held in inputs.items() if key not in ("pixel_values", "image_sizes")}
+    alone["input_ids"] = ids[:, -11:]
+    alone["attention_mask"] = torch.ones_like(alone["input_ids"])
+    with checkpoint.model.trace(**alone):
+        again = checkpoint.model.vision.video_features.save()
+    torch.testing.assert_close(again, shown)
 
 
 def test_a_state_without_a_cache_is_refused(qwen):

@@ -336,6 +336,14 @@ def test_an_axis_that_depends_on_the_input_is_refused(checkpoint):
         checkpoint.model.axis_size("seq")
 
 
+def test_the_inner_width_is_the_mlps_own_where_its_config_is_adjusted():
+    from conftest import _built
+
+    checkpoint = _built["lfm2", "sdpa"]
+    assert checkpoint.model.config.intermediate_size == 48
+    assert checkpoint.model.intermediate_size == checkpoint.raw.model.layers[0].feed_forward.w1.out_features == 32
+
+
 def test_sizes_are_the_configs(llava, qwen):
     assert (llava.model.num_layers, llava.model.hidden_size, llava.model.vocab_size) == (3, 32, 64)
     assert (llava.model.num_heads, llava.model.num_kv_heads, llava.model.head_dim) == (4, 2, 12)

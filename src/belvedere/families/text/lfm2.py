@@ -8,4 +8,6 @@ RENAME = {
     "ffn_norm": "post_attention_layernorm",
     "embedding_norm": "norm",
 }
+#: The config's ``intermediate_size`` is adjusted where the MLP is built.
+INNER = "layers.0.feed_forward.w1"
 ENVOYS = {**TEXT_BLOCK, "layers.*.conv": ShortConvolution}

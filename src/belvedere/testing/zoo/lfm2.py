@@ -18,7 +18,7 @@ def lfm2() -> Lfm2Config:
     return Lfm2Config(
         **{**TEXT, "num_hidden_layers": 4},
         layer_types=["conv", "full_attention", "conv", "full_attention"],
-        block_auto_adjust_ff_dim=False,
+        block_multiple_of=8,
     )
 
 
