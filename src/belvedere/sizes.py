@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from belvedere.families import Family
 
 __all__ = ["TextSizes"]
 
@@ -15,7 +18,7 @@ class TextSizes:
     """
 
     layers: Any
-    family: Any
+    family: Family
     _module: Any
 
     @property

@@ -73,6 +73,8 @@ def renamed(stack: Stack, native: str, standard: str) -> bool:
 
 def served(stack: Stack, pattern: str, envoy: type) -> bool:
     """Whether an envoy of this very class stands at a place of the pattern."""
+    if not pattern.startswith("layers.*"):
+        return type(vars(stack).get(pattern)) is envoy
     _, _, part = pattern.partition("layers.*")
     hosts = [vars(block).get(part.lstrip(".")) if part else block for block in stack.layers]
     return any(type(host) is envoy for host in hosts)
@@ -105,6 +107,7 @@ def test_every_component_is_used():
 
 
 def below(stack: Stack):
+    yield from vars(stack).values()
     for block in stack.layers:
         yield block
         yield from vars(block).values()
