@@ -172,18 +172,28 @@ def folded_by_hand(stream, grid, side):
     return blocks.transpose(1, 2).flatten(2).flatten(0, 1)
 
 
-@pytest.mark.parametrize("name", ["cohere2_vision", "idefics3", "smolvlm", "lfm2_vl"])
-def test_merged_patches_are_folded_blocks_of_the_towers_output(name):
+@pytest.mark.parametrize(
+    ("name", "last", "norm"),
+    [
+        ("cohere2_vision", "post_layernorm", ""),
+        ("idefics3", "post_layernorm", ""),
+        ("smolvlm", "post_layernorm", ""),
+        ("lfm2_vl", "post_layernorm", "layer_norm"),
+        ("aya_vision", "encoder.layers.2", "layernorm"),
+    ],
+)
+def test_merged_patches_are_folded_blocks_of_the_towers_last_stream(name, last, norm):
     from conftest import _built
 
     checkpoint = _built[name, "sdpa"]
     with checkpoint.model.trace(**checkpoint.inputs):
-        stream = checkpoint.model.vision.tower_output.save()
         merged = checkpoint.model.vision.merged_patches.save()
+    tower = checkpoint.row.tower.removesuffix(".encoder.layers")
+    stream = output_of(checkpoint.raw, checkpoint.inputs, f"{tower}.{last}")
     grids = checkpoint.inputs.get("spatial_shapes", torch.tensor([[4, 4]] * len(stream))).tolist()
     expected = torch.cat([folded_by_hand(one, grid, 2) for one, grid in zip(stream, grids, strict=True)])
-    if name == "lfm2_vl":
-        expected = checkpoint.raw.model.multi_modal_projector.layer_norm(expected)
+    if norm:
+        expected = checkpoint.raw.get_submodule(f"{checkpoint.model.family.facts.projector}.{norm}")(expected)
     torch.testing.assert_close(merged, expected, atol=1e-6, rtol=1e-6)
 
 
