@@ -6,6 +6,7 @@ from typing import Any
 import torch
 
 from belvedere.components import NoVision, Standard
+from belvedere.components.layer import MIXERS
 from belvedere.descriptors import KeptValue, Value
 
 #: Values of the root and of a tower that come after its blocks.
@@ -22,7 +23,7 @@ def own(host: Standard, *last: str) -> tuple[list[tuple[Standard, Value]], list[
 def of_block(block: Standard) -> Iterator[tuple[Standard, Value]]:
     before, after = own(block, "per_layer_output", "layer_output", "deepstack_output")
     yield from before
-    for part in ("self_attn", "linear_attn", "cross_attn", "mlp"):
+    for part in (*MIXERS, "mlp"):
         if part in vars(block):
             yield from ((getattr(block, part), found) for found in getattr(block, part).values().values())
     yield from after

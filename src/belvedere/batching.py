@@ -108,7 +108,7 @@ class ImageBatcher(Batcher):
         if run is None:
             return edited
         axis, start, length = run
-        if axis == 2 and _is_square_mask(full):
+        if axis == 2 and self._is_square_mask(full):
             whole = full.clone()
             whole[:, :, start : start + length, start : start + length] = edited
             return whole
@@ -121,7 +121,7 @@ class ImageBatcher(Batcher):
             return super()._narrow_tensor(tensor, group) if self._is_scatter() else tensor
         axis, start, length = run
         view = tensor.narrow(axis, start, length)
-        return reachable(view.narrow(3, start, length) if axis == 2 and _is_square_mask(tensor) else view)
+        return reachable(view.narrow(3, start, length) if axis == 2 and self._is_square_mask(tensor) else view)
 
     def _narrow_tensor(self, tensor: torch.Tensor, group: Any) -> torch.Tensor:
         length = self._flat_length(tensor)
@@ -159,7 +159,22 @@ class ImageBatcher(Batcher):
             for name in names:
                 if tensor.shape[axis] == self.totals[name]:
                     return (axis, *getattr(share, name))
-        return None
+        return self._slots(tensor, share)
+
+    def _slots(self, tensor: torch.Tensor, share: Share) -> tuple[int, int, int] | None:
+        """The run of an invoke in a projector's row of slots, ``[1, 1, images * slots, width]``, as many for each."""
+        images = self.totals["images"]
+        if tensor.ndim != 4 or tensor.shape[:2] != (1, 1) or not images or tensor.shape[2] % images:
+            return None
+        if not self.envoy.interleaver.location.startswith(f"{self.envoy.projector.path}."):
+            return None
+        slots = tensor.shape[2] // images
+        start, length = share.images
+        return 2, start * slots, length * slots
+
+    def _is_square_mask(self, tensor: torch.Tensor) -> bool:
+        """Whether this is a packed row's attention mask, ``[1, 1, patches, patches]``."""
+        return tensor.ndim == 4 and tensor.shape == (1, 1, self.totals["patches"], self.totals["patches"])
 
     def _is_image_side(self) -> bool:
         return self.envoy.is_image_side(self.envoy.interleaver.location)
@@ -171,11 +186,6 @@ class ImageBatcher(Batcher):
 def _same(edited: torch.Tensor, full: torch.Tensor) -> bool:
     """Whether an invoke wrote what was there: the tensor itself, or a copy that it may edit."""
     return edited is full or (edited.shape == full.shape and torch.equal(edited, full))
-
-
-def _is_square_mask(tensor: torch.Tensor) -> bool:
-    """Whether this is a packed row's attention mask, ``[1, 1, patches, patches]``."""
-    return tensor.ndim == 4 and tensor.shape[:2] == (1, 1) and tensor.shape[2] == tensor.shape[3]
 
 
 def _candidates(tensor: torch.Tensor, location: str) -> list[tuple[int, tuple[str, ...]]]:

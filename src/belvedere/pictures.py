@@ -72,7 +72,7 @@ def count_pictures(vision: Any, encoding: Mapping[str, Any]) -> Pictures:
         grids = _grids(vision, encoding)
         tokens = _tokens(vision, encoding, grids)
     return Pictures(
-        patches=tuple(frames * rows * columns for frames, rows, columns in grids),
+        patches=tuple(_rows(encoding, grids)),
         tokens=tuple(tokens),
         grids=tuple(grids),
         tiles=tuple(tiles),
@@ -86,6 +86,13 @@ def _placeholders(vision: Any, encoding: Mapping[str, Any]) -> int:
     return 0 if token is None or ids is None else int((torch.as_tensor(ids) == token).sum())
 
 
+def _rows(encoding: Mapping[str, Any], grids: list[tuple[int, int, int]]) -> list[int]:
+    """How many rows each picture has in the tower: its patches, and what pads them where they come padded."""
+    if encoding.get("spatial_shapes") is not None and grids:
+        return [int(encoding["pixel_values"].shape[1])] * len(grids)
+    return [frames * rows * columns for frames, rows, columns in grids]
+
+
 def _grids(vision: Any, encoding: Mapping[str, Any]) -> list[tuple[int, int, int]]:
     """The patch grid of each picture that a tower of square patches sees, a tile counting as a picture."""
     if encoding.get("image_position_ids") is not None:
@@ -93,6 +100,8 @@ def _grids(vision: Any, encoding: Mapping[str, Any]) -> list[tuple[int, int, int
         last = torch.as_tensor(encoding["image_position_ids"]).amax(1) + 1
         return [(1, int(rows), int(columns)) for columns, rows in last]
     pixels, sizes = encoding.get("pixel_values"), encoding.get("image_sizes")
+    if encoding.get("spatial_shapes") is not None:
+        return [(1, int(rows), int(columns)) for rows, columns in encoding["spatial_shapes"]]
     if pixels is None or pixels.ndim < 4:
         return []
     if vision.root.family.rows.packed and sizes is not None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from belvedere.families import Family
 
 __all__ = ["TextSizes"]
 
@@ -15,6 +18,7 @@ class TextSizes:
     """
 
     layers: Any
+    family: Family
     _module: Any
 
     @property
@@ -50,6 +54,9 @@ class TextSizes:
     @property
     def intermediate_size(self) -> int:
         """The inner width of a text MLP."""
+        linear = getattr(self.family.entry("text"), "INNER", None)
+        if linear is not None:
+            return int(self.layers[0].stack._module.get_submodule(linear).out_features)
         config = self.config
         # GPT-2's own name for it may be empty, which stands for four times the width.
         return int(getattr(config, "intermediate_size", None) or config.n_inner or 4 * self.hidden_size)

@@ -130,12 +130,14 @@ class StandardizedTransformer(TextSizes, Standard, TransformersModel):
     def _mounts(self) -> tuple[dict[str, str], dict[str, type[Standard]]]:
         """The standard names of the root, and the envoys of its stacks, by native path."""
         family = self.family
+        native = {standard: name for name, standard in family.entry("text").RENAME.items()}
+        lifted = {native.get(name, name): name for name in ("embed_tokens", "layers", "norm")}
         if family.wrapper is None or self.text_only:
             stack = getattr(family.entry("text"), "STACK", "model")
-            names = {f"{stack}.{name}": name for name in ("embed_tokens", "layers", "norm")}
+            names = {f"{stack}.{name}": standard for name, standard in lifted.items()}
             return names, {f"model.{stack}": family.text_envoy}
         facts = family.facts
-        names = {f"{facts.text}.{name}": name for name in ("embed_tokens", "layers", "norm")}
+        names = {f"{facts.text}.{name}": standard for name, standard in lifted.items()}
         if family.tower is None:
             return names, {f"model.{facts.text}": family.text_envoy}
         names[facts.tower] = "vision"

@@ -147,7 +147,7 @@ def test_clean_and_corrupt_in_one_forward_patch_each_other(together):
     torch.testing.assert_close(patched, clean, **CLOSE)
 
 
-@pytest.mark.parametrize("name", ["idefics2", "mistral3"])
+@pytest.mark.parametrize("name", ["idefics2", "mistral3", "lfm2_vl"])
 def test_smaller_pictures_beside_larger_ones_answer_as_alone(name):
     """Pixels of several invokes are padded to one size, which changes neither features nor logits."""
     from conftest import _built
@@ -155,7 +155,9 @@ def test_smaller_pictures_beside_larger_ones_answer_as_alone(name):
     checkpoint = _built[name, "sdpa"]
     model, first, second = checkpoint.model, solo(checkpoint, 0), solo(checkpoint, 1)
     for key in ("pixel_values", "pixel_attention_mask"):
-        if key in second:
+        if key in second and "spatial_shapes" in second:
+            second[key] = second[key][:, :12]
+        elif key in second:
             second[key] = second[key][..., :24, :32]
     with model.trace(**second):
         alone = model.vision.image_features.save()
@@ -298,6 +300,32 @@ def test_written_video_features_stand_in_the_text_stream(filmed):
         entering = model.layers[0].layer_input.save()
     assert (entering[mask] == 0.5).all()
     assert not (entering[~mask] == 0.5).any()
+
+
+def test_a_video_beside_a_tiled_picture_is_written_over_its_own_placeholders():
+    from conftest import _built
+
+    checkpoint = _built["llava_onevision_scaled", "sdpa"]
+    picture, made = checkpoint.row.solo(0), torch.Generator().manual_seed(1)
+    # Two frames of 4 x 4 patches, each pooled to 2 x 2, and a newline after all of them.
+    ids = torch.cat([picture["input_ids"], torch.tensor([[9, *[6] * 9, 10]])], dim=1)
+    frames = torch.randn(1, 2, 3, 32, 32, generator=made)
+    inputs = {**picture, "input_ids": ids, "attention_mask": torch.ones_like(ids), "pixel_values_videos": frames}
+    with checkpoint.model.trace(**inputs):
+        pictures = checkpoint.model.vision.image_token_mask.save()
+        videos = checkpoint.model.vision.video_token_mask.save()
+        split = checkpoint.model.vision.image_features_per_image.save()
+        shown = checkpoint.model.vision.video_features.save()
+    entering = input_of(checkpoint.raw, inputs, f"{checkpoint.row.blocks}.0")
+    assert videos.sum() == 9
+    assert torch.equal(entering[videos], shown)
+    assert torch.equal(entering[pictures], torch.cat(split))
+    alone = {key: held for key, held in inputs.items() if key not in ("pixel_values", "image_sizes")}
+    alone["input_ids"] = ids[:, -11:]
+    alone["attention_mask"] = torch.ones_like(alone["input_ids"])
+    with checkpoint.model.trace(**alone):
+        again = checkpoint.model.vision.video_features.save()
+    torch.testing.assert_close(again, shown)
 
 
 def test_a_state_without_a_cache_is_refused(qwen):

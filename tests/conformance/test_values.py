@@ -5,6 +5,8 @@ import torch
 from truth import contributions, first, hooked, input_of, output_of
 from walk import available, path, running
 
+from belvedere.components.layer import MIXERS
+
 
 def blocks(checkpoint):
     return [f"{checkpoint.row.blocks}.{number}" for number in range(checkpoint.model.num_layers)]
@@ -15,7 +17,7 @@ def attending(model):
 
 
 def mixer(block):
-    return next(part for part in ("self_attn", "linear_attn", "cross_attn") if part in vars(block))
+    return next(name for name in MIXERS if name in vars(block))
 
 
 def test_the_text_stream_at_the_image_tokens_is_image_features(scattering):
@@ -60,7 +62,7 @@ def test_what_each_part_of_a_text_block_adds_is_what_a_hook_sees_and_the_sum_is_
                 further.append(getattr(model.layers[number], name).save())
             leaving = model.layers[number].layer_output.save()
         parts = (checkpoint.row.cross if part == "cross_attn" else checkpoint.row.added) or (part, "mlp")
-        parts = [checkpoint.row.native(one) if isinstance(one, str) else one for one in parts]
+        parts = [checkpoint.row.native(one or part) if isinstance(one, str) else one for one in parts]
         truth = contributions(checkpoint.raw, checkpoint.inputs, native, [*parts, *checkpoint.row.also.values()])
         assert all(torch.equal(one, was) for one, was in zip([attention, mlp, *further], truth, strict=True))
         gain = getattr(checkpoint.raw.get_submodule(native), checkpoint.row.gain) if checkpoint.row.gain else 1.0
@@ -94,6 +96,9 @@ def test_the_tower_blocks_are_what_hooks_see_and_the_sum_is_the_block(wrapper):
         torch.testing.assert_close(entering + attention + mlp, leaving, atol=1e-6, rtol=1e-6)
 
 
+EMBEDDINGS = (torch.nn.Conv2d, torch.nn.Conv3d, torch.nn.Linear)
+
+
 def convolved(wrapper):
     """Every patch times the patch embedding's weights, by hand: one row per patch, in raster order per picture."""
     inputs, embed = wrapper.inputs, wrapper.model.vision.patch_embed._module
@@ -103,10 +108,12 @@ def convolved(wrapper):
             return tower.patch_ln2(tower.patch_ln1(inputs["pixel_values"]) @ embed.weight.T + embed.bias)
         # Gemma 4 takes pixels between 0 and 1, and centres them itself.
         return (2 * (inputs["pixel_values"] - 0.5)) @ embed.weight.T
-    projection = next(held for held in embed.modules() if isinstance(held, (torch.nn.Conv2d, torch.nn.Conv3d)))
+    projection = next(held for held in embed.modules() if isinstance(held, EMBEDDINGS))
     weight = projection.weight.flatten(1).T
     bias = 0 if projection.bias is None else projection.bias
     pixels = wrapper.row.shown()
+    if "spatial_shapes" in inputs:
+        return pixels @ weight + bias
     if "image_grid_thw" in inputs:
         return (pixels @ weight + bias)[None]
     pixels = pixels.flatten(0, -4)
@@ -190,26 +197,65 @@ def test_merged_patches_enter_the_projectors_mlp_and_are_blocks_of_patches(wrapp
         merged = model.vision.merged_patches.save()
         features = model.vision.image_features.save()
     entering = hooked(wrapper.raw, wrapper.inputs, path)[path][0][0]
-    assert torch.equal(merged, entering.flatten(0, -2))
+    entering = entering.flatten(0, -2)
+    if len(entering) > len(features):
+        # Each picture has as many slots as the largest, its own tokens first.
+        slots = entering.unflatten(0, (len(wrapper.row.pictures), -1))
+        entering = torch.cat([one[:real] for one, real in zip(slots, wrapper.row.pictures, strict=True)])
+    assert torch.equal(merged, entering)
     assert merged.shape == (len(features), model.vision.axis_size("merged_hidden"))
 
 
-def folded_by_hand(stream, side):
-    """Square blocks of a square grid of patches ``[images, patches, width]``, their patches side by side."""
-    rows = int(stream.shape[1] ** 0.5)
-    grid = stream.unflatten(1, (rows // side, side, rows // side, side))
-    return grid.transpose(2, 3).flatten(3).flatten(0, 2)
+def folded_by_hand(stream, grid, side):
+    """Square blocks of a picture's patches ``[patches, width]``, in raster order, the patches of each side by side."""
+    rows, columns = grid
+    blocks = stream[: rows * columns].unflatten(0, (rows // side, side, columns // side, side))
+    return blocks.transpose(1, 2).flatten(2).flatten(0, 1)
 
 
-@pytest.mark.parametrize("name", ["cohere2_vision", "idefics3", "smolvlm"])
-def test_merged_patches_are_folded_blocks_of_the_towers_output(name):
+@pytest.mark.parametrize(
+    ("name", "last", "norm"),
+    [
+        ("cohere2_vision", "post_layernorm", ""),
+        ("idefics3", "post_layernorm", ""),
+        ("smolvlm", "post_layernorm", ""),
+        ("lfm2_vl", "post_layernorm", "layer_norm"),
+        ("aya_vision", "encoder.layers.2", "layernorm"),
+    ],
+)
+def test_merged_patches_are_folded_blocks_of_the_towers_last_stream(name, last, norm):
     from conftest import _built
 
     checkpoint = _built[name, "sdpa"]
     with checkpoint.model.trace(**checkpoint.inputs):
-        stream = checkpoint.model.vision.tower_output.save()
         merged = checkpoint.model.vision.merged_patches.save()
-    assert torch.equal(merged, folded_by_hand(stream, 2))
+    tower = checkpoint.row.tower.removesuffix(".encoder.layers")
+    stream = output_of(checkpoint.raw, checkpoint.inputs, f"{tower}.{last}")
+    grids = checkpoint.inputs.get("spatial_shapes", torch.tensor([[4, 4]] * len(stream))).tolist()
+    expected = torch.cat([folded_by_hand(one, grid, 2) for one, grid in zip(stream, grids, strict=True)])
+    if norm:
+        expected = checkpoint.raw.get_submodule(f"{checkpoint.model.family.facts.projector}.{norm}")(expected)
+    torch.testing.assert_close(merged, expected, atol=1e-6, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["cohere2_vision", "lfm2_vl", "idefics3"])
+def test_merged_patches_written_in_one_invoke_leave_the_other_alone(name):
+    from conftest import _built
+
+    checkpoint = _built[name, "sdpa"]
+    model, plain, edited = checkpoint.model, [], []
+    for write, held in ((False, plain), (True, edited)):
+        with model.trace() as tracer:
+            with tracer.invoke(**checkpoint.row.solo(0)):
+                held.append(model.vision.image_features.save())
+            with tracer.invoke(**checkpoint.row.solo(1)):
+                if write:
+                    model.vision.merged_patches = 0
+                held.append(model.vision.image_features.save())
+    assert torch.equal(plain[0], edited[0])
+    # Rows that are all the same are projected to rows that are all the same.
+    assert torch.equal(edited[1], edited[1][:1].expand_as(edited[1]))
+    assert not torch.allclose(plain[1], edited[1])
 
 
 def test_llava_reads_the_last_but_one_block_while_tower_output_is_the_last(llava):
@@ -234,10 +280,10 @@ def test_the_projector_is_one_envoy_and_its_output_becomes_the_features(wrapper)
         # The merger's rows are in window order, and put back before they are written.
         assert sorted(sums) == sorted(written)
         return
-    newline = wrapper.raw.model.image_newline.sum().item()
+    newline = wrapper.raw.model.image_newline.sum().item() if wrapper.row.tiles else 0
     kept = [one in {*sums, newline} for one in written]
     # Scaled rows are mixtures of several; a picture that is not scaled has its own.
-    assert all(kept) is (wrapper.row.projected == "cut, with newlines")
+    assert all(kept) is (wrapper.row.projected == "cut")
     assert all(kept[: wrapper.row.pictures[0]])
 
 
@@ -344,6 +390,14 @@ def test_reading_every_value_in_one_trace_changes_nothing(any_attention):
 def test_an_axis_that_depends_on_the_input_is_refused(checkpoint):
     with pytest.raises(ValueError, match="read it off a value's shape"):
         checkpoint.model.axis_size("seq")
+
+
+def test_the_inner_width_is_the_mlps_own_where_its_config_is_adjusted():
+    from conftest import _built
+
+    checkpoint = _built["lfm2", "sdpa"]
+    assert checkpoint.model.config.intermediate_size == 48
+    assert checkpoint.model.intermediate_size == checkpoint.raw.model.layers[0].feed_forward.w1.out_features == 32
 
 
 def test_sizes_are_the_configs(llava, qwen):

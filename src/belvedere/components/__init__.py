@@ -20,6 +20,8 @@ from belvedere.components.sandwich import SandwichAttention, SandwichMlp, Sandwi
 from belvedere.components.scaled import ScaledLayer
 from belvedere.components.scatter import ImageAndVideoScatter, ImageScatter, MergerScatter, SoundFirstScatter
 from belvedere.components.segments import PER_IMAGE, QwenVisionAttention
+from belvedere.components.short_convolution import ShortConvolution
+from belvedere.components.slotted import SlottedEmbeddings, SlottedVision
 from belvedere.components.stack import Stack, Text
 from belvedere.components.standard import Note, Standard
 from belvedere.components.vision import Vision
@@ -81,6 +83,9 @@ __all__ = [
     "SandwichVisionMlp",
     "ScaledLayer",
     "SharedMixture",
+    "ShortConvolution",
+    "SlottedEmbeddings",
+    "SlottedVision",
     "SoundFirstScatter",
     "Stack",
     "Standard",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from belvedere.components.layer import MIXERS
 from belvedere.components.standard import Standard
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Entry:
 
 def block_parts(block: Standard) -> list[Standard]:
     """A block and its parts, in the order of the forward."""
-    parts = [vars(block).get(name) for name in ("self_attn", "linear_attn", "cross_attn", "mlp")]
+    parts = [vars(block).get(name) for name in (*MIXERS, "mlp")]
     return [block, *(part for part in parts if isinstance(part, Standard))]
 
 

@@ -12,11 +12,13 @@ from belvedere.descriptors import absent, value
 from belvedere.layouts import Residual
 from belvedere.select import First, FirstArgument
 
-__all__ = ["Block", "Layer", "added"]
+__all__ = ["MIXERS", "Block", "Layer", "added"]
 
 ONE_STREAM = "this model's blocks get the stream alone and add attention and MLP to it; read layer_input"
+#: The names of what mixes positions in a block, of which a block has one.
+MIXERS = ("self_attn", "linear_attn", "cross_attn", "conv")
 #: Module names that not every block has.
-PARTS = ("self_attn", "linear_attn", "cross_attn", "mlp", "input_layernorm", "post_attention_layernorm")
+PARTS = (*MIXERS, "mlp", "input_layernorm", "post_attention_layernorm")
 
 
 def added(host: Any) -> tuple[Standard, str]:

@@ -373,7 +373,8 @@ class Vision(Stack):
         if size is None:
             raise Unavailable(
                 "vision.image_size",
-                "this tower takes pictures of any resolution; each one's patch grid is in the encoding, image_grid_thw",
+                "this tower takes pictures of any resolution; each one's patch grid is in the encoding, image_grid_thw "
+                "or spatial_shapes",
             )
         return int(size if isinstance(size, int) else size[0])
 

@@ -77,6 +77,11 @@ def token_boxes(
 def _grid(side: Side, picture: int) -> tuple[int, int, int]:
     if not 0 <= picture < side.pictures.count:
         raise InputError(f"there is no picture {picture}; the input shows {side.pictures.count}")
+    if side.pictures.tiles and side.pictures.tiles[picture] > 1:
+        raise InputError(
+            f"picture {picture} is cut into {side.pictures.tiles[picture]} tiles, and a patch stands in one of them; "
+            "pass boxes of your own"
+        )
     return side.pictures.grids[picture]
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from belvedere import layouts
 from belvedere.components import NoVision, Standard
+from belvedere.components.layer import MIXERS
 from belvedere.components.standard import blocks
 from belvedere.errors import InputError, Unavailable
 
@@ -22,7 +23,7 @@ TOWER = "vision.layers."
 TEXT = "layers."
 #: The first two axes of a layout whose rows can be counted off as one flat run of positions.
 POSITIONS = {("batch", "seq"), ("images", "patches")}
-PARTS = ("self_attn", "linear_attn", "mlp")
+PARTS = (*MIXERS, "mlp")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,9 +8,10 @@ has
     native name -> standard name, relative to the stack (text and towers);
 ``ENVOYS``
     standard name -> the `belvedere.components` envoy that serves it (text and towers);
-``STACK``, ``ROOT`` and ``ROWS``
-    the text stack's native path in a text-only model (``model``), the stack's own envoy (`Text`, `Vision`), the rows
-    of a tower's patch axis (`Rows`), where they differ from these defaults;
+``STACK``, ``INNER``, ``ROOT`` and ``ROWS``
+    the text stack's native path in a text-only model (``model``), the linear layer in it that has an MLP's inner width
+    (the config's ``intermediate_size``), the stack's own envoy (`Text`, `Vision`), the rows of a tower's patch axis
+    (`Rows`), where they differ from these defaults;
 ``WRAPPER``
     a `Wrapper` (wrappers).
 """

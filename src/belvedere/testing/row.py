@@ -70,7 +70,7 @@ class Row:
         parts: Native names of a tower block's attention and MLP, or `Scaled`.
         blockless: Where a tower has no blocks and ``tower`` is its own path: its last module's native name.
         added: Native names of the modules of a text block whose outputs are added to the stream, where these are not
-            the attention and the MLP themselves.
+            the attention and the MLP themselves; an empty one is the part itself.
         pre_norm: The native path of the norm that patches pass before positions are added to them.
         also: Values of a text block that are added to the stream beside what attention and MLP add, with the native
             names of the modules whose outputs they are.
@@ -130,7 +130,7 @@ class Row:
     tiles: tuple[int, ...] = ()
     stacked: Literal["picture", "prompt"] = "picture"
     copied: tuple[str, ...] = ()
-    projected: Literal["in order", "reordered", "cut, with newlines", "mixed", "with padding"] = "in order"
+    projected: Literal["in order", "reordered", "cut", "mixed", "with padding"] = "in order"
     later: Later | None = None
     cross: tuple[Scaled, Scaled] | None = None
     alone: str = ""

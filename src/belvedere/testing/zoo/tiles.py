@@ -70,7 +70,7 @@ LONE = (16 + 1, 16 + 1, 16 + 8 * 9)
 #: Past twice a tile's 16 patches by more than a fifth, the tiles' rows are scaled down: 8 x 8 by 1.41 is 5 x 5.
 SCALED = (16 + 2 * 9, 16 + 8 * 3, 16 + 5 * 6)
 
-TILED: dict[str, Any] = {"tower": CLIP, "prompts": (2, 1), "tiles": TILES, "projected": "cut, with newlines"}
+TILED: dict[str, Any] = {"tower": CLIP, "prompts": (2, 1), "tiles": TILES, "projected": "cut"}
 ONEVISION = TILED
 
 ROWS: dict[str, Row] = {
