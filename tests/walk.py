@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from typing import Any
 
+import torch
+
 from belvedere.components import NoVision, Standard
 from belvedere.descriptors import KeptValue, Value
 
@@ -18,7 +20,7 @@ def own(host: Standard, *last: str) -> tuple[list[tuple[Standard, Value]], list[
 
 
 def of_block(block: Standard) -> Iterator[tuple[Standard, Value]]:
-    before, after = own(block, "layer_output", "deepstack_output")
+    before, after = own(block, "per_layer_output", "layer_output", "deepstack_output")
     yield from before
     for part in ("self_attn", "linear_attn", "cross_attn", "mlp"):
         if part in vars(block):
@@ -53,6 +55,11 @@ def available(model: Any) -> list[tuple[Standard, Value]]:
 def running(model: Any) -> list[int]:
     """The numbers of the text blocks that run at all."""
     return [number for number, block in enumerate(model.layers) if block.support()["layer_input"] is None]
+
+
+def other(held: torch.Tensor) -> torch.Tensor:
+    """Another value of the same kind: other numbers, or the same integers elsewhere."""
+    return held * 0.5 + 0.25 if held.is_floating_point() else held.roll(1, dims=-1)
 
 
 def path(host: Standard, found: Value) -> str:

@@ -151,8 +151,10 @@ class ImageBatcher(Batcher):
             return None
         share = self.shares[group[0]]
         if not tensor.is_floating_point():
-            grid = tensor.ndim == 2 and tensor.shape == (self.totals["images"], 3)
-            return (0, *share.images) if grid else None
+            # Each picture's grid, or the mask of its padding.
+            count = self.totals["images"]
+            each = tensor.shape == (count, 3) or (tensor.ndim == 4 and tensor.shape[0] == count)
+            return (0, *share.images) if each else None
         for axis, names in _candidates(tensor, self.envoy.interleaver.location):
             for name in names:
                 if tensor.shape[axis] == self.totals[name]:

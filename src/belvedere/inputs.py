@@ -251,7 +251,7 @@ def _collate(model: StandardizedTransformer, encodings: list[dict[str, Any]]) ->
     batch: dict[str, Any] = {}
     # Padding without a mask would be attended to.
     for key in dict.fromkeys([*(key for encoding in encodings for key in encoding), "attention_mask"]):
-        held = [_with_default(encoding, key) for encoding in encodings]
+        held = [_with_default(model, encoding, key) for encoding in encodings]
         present = [entry for entry in held if entry is not None]
         if key in padding:
             present = [_padded(entry, width, padding[key], left) for entry in present]
@@ -261,10 +261,13 @@ def _collate(model: StandardizedTransformer, encodings: list[dict[str, Any]]) ->
     return batch
 
 
-def _with_default(encoding: dict[str, Any], key: str) -> Any:
-    """An encoding's field; zeros for token types that a row without pictures leaves out, ones for its mask."""
+def _with_default(model: StandardizedTransformer, encoding: dict[str, Any], key: str) -> Any:
+    """An encoding's field; where a row leaves it out, zeros for token types, ones for its mask, its own positions."""
     if key in encoding or key not in PER_TOKEN:
         return encoding.get(key)
+    if key == "position_ids":
+        mask = encoding.get("attention_mask", torch.ones_like(encoding["input_ids"]))
+        return processing.positions(mask) + _first_position(model)
     fill = torch.ones_like if key == "attention_mask" else torch.zeros_like
     return fill(encoding["input_ids"])
 
@@ -277,7 +280,13 @@ def _padded(rows: torch.Tensor, width: int, fill: int, left: bool) -> torch.Tens
 def _supply_positions(model: StandardizedTransformer, encoding: dict[str, Any]) -> None:
     """Count each padded row from its own first token, unless the model derives positions from the token types."""
     mask = encoding.get("attention_mask")
-    if mask is None or bool(mask.all()) or "position_ids" in encoding or "mm_token_type_ids" in encoding:
+    if mask is None or bool(mask.all()) or "position_ids" in encoding:
         return
-    first = 0 if model.family.wrapper is None else model.family.facts.first_position
-    encoding["position_ids"] = processing.positions(mask) + first
+    if "mm_token_type_ids" in encoding and hasattr(model.get(model.family.facts.inner)._module, "get_rope_index"):
+        return
+    encoding["position_ids"] = processing.positions(mask) + _first_position(model)
+
+
+def _first_position(model: StandardizedTransformer) -> int:
+    """The position that the model gives a prompt's first token."""
+    return 0 if model.family.wrapper is None else model.family.facts.first_position

@@ -14,8 +14,11 @@ An axis name means one thing everywhere:
 ``image_tokens``
     placeholder positions of all pictures, in prompt order; where text attends to pictures (Mllama), the rows of all of
     a prompt's pictures.
+``per_layer``
+    width of what a block gets beside the stream.
 ``heads``, ``kv_heads``, ``head_dim``
-    of a softmax attention; ``key_heads``, ``value_heads``, ``key_dim`` and ``value_dim`` of a recurrent mixer.
+    of a softmax attention; ``key_heads``, ``value_heads``, ``key_dim`` and ``value_dim`` of a recurrent mixer;
+    ``value_dim`` too of an attention whose values are not as wide as its keys.
 ``segment``
     patches that attend to each other: a picture, a frame or a window.
 ``experts``, ``routed``
@@ -28,6 +31,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 Residual = Float[Tensor, "batch seq hidden"]
+PerLayerInput = Float[Tensor, "batch seq per_layer"]
 Logits = Float[Tensor, "batch seq vocab"]
 NextTokenProbs = Float[Tensor, "batch vocab"]
 TokenIds = Int[Tensor, "batch seq"]
@@ -37,6 +41,8 @@ Queries = Float[Tensor, "batch heads seq head_dim"]
 Keys = Float[Tensor, "batch kv_heads keys head_dim"]
 Values = Float[Tensor, "batch kv_heads keys head_dim"]
 HeadOutputs = Float[Tensor, "batch heads seq head_dim"]
+LatentValues = Float[Tensor, "batch heads keys value_dim"]
+LatentHeadOutputs = Float[Tensor, "batch heads seq value_dim"]
 Gate = Float[Tensor, "batch heads seq head_dim"]
 Pattern = Float[Tensor, "batch heads seq keys"]
 
@@ -66,6 +72,8 @@ SegmentPattern = Float[Tensor, "heads segment segment"]
 SegmentPatterns = list[SegmentPattern]
 RotaryTable = Float[Tensor, "patches head_dim"]
 Rotary = tuple[RotaryTable, RotaryTable]
+PaddedRotaryTable = Float[Tensor, "images patches head_dim"]
+PaddedRotary = tuple[PaddedRotaryTable, PaddedRotaryTable]
 MergedPatches = Float[Tensor, "image_tokens merged_hidden"]
 ImageFeatures = Float[Tensor, "image_tokens hidden"]
 AttendedFeatures = Float[Tensor, "batch image_tokens hidden"]
@@ -89,11 +97,16 @@ __all__ = [
     "ImageTokenMask",
     "ImageValues",
     "Keys",
+    "LatentHeadOutputs",
+    "LatentValues",
     "Logits",
     "MergedPatches",
     "NextTokenProbs",
+    "PaddedRotary",
+    "PaddedRotaryTable",
     "Patches",
     "Pattern",
+    "PerLayerInput",
     "Queries",
     "RecurrentKeys",
     "RecurrentQueries",

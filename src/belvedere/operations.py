@@ -10,6 +10,8 @@ nnsight brackets every call and every assignment of a forward and numbers them, 
 ``self.lambda_1 * attention_output``
     a product, by the text of the whole expression: where a term is scaled on its way into a sum, no call and no
     assignment holds it.
+``self.add()#``
+    an operation inside a loop: its runs are told apart, ``self.add()#0`` is the first of a forward.
 
 Only the operations that a component serves are bracketed; the others run as they are. An operation that a release of
 transformers renamed is missing, and is never answered with another one's value.
@@ -17,7 +19,7 @@ transformers renamed is missing, and is never answered with another one's value.
 
 import ast
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, wraps
 from operator import mul
 from types import CodeType
 from typing import Any
@@ -120,15 +122,29 @@ def _bracketed(forward: Callable[..., Any], op: Any, products: frozenset[str]) -
     return rewrap(chain, built), labels
 
 
-def _only(wanted: set[str], op: Callable[..., Any]) -> Callable[..., Any]:
-    """Bracket the wanted operations with ``op`` and run all others as they are."""
+def _only(wanted: set[str], runs: dict[str, int], op: Callable[..., Any]) -> Callable[..., Any]:
+    """Bracket the wanted operations with ``op``, those of ``runs`` by their number, and run all others as they are."""
 
     def run(location: str, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        if location in runs:
+            number, runs[location] = runs[location], runs[location] + 1
+            return op(f"{location}#{number}", fn, *args, **kwargs)
         if location in wanted:
             return op(location, fn, *args, **kwargs)
         return fn(*args, **kwargs)
 
     return run
+
+
+def _counting(body: Callable[..., Any], runs: dict[str, int]) -> Callable[..., Any]:
+    """A forward that counts the runs of its operations from 0."""
+
+    @wraps(body)
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        runs.update(dict.fromkeys(runs, 0))
+        return body(*args, **kwargs)
+
+    return counted
 
 
 def install(envoy: Envoy, operations: Iterable[str]) -> dict[str, str]:
@@ -139,12 +155,14 @@ def install(envoy: Envoy, operations: Iterable[str]) -> dict[str, str]:
     """
     state = install_controller(envoy)
     wanted: set[str] = set()
-    names = {name: canonical(name) for name in operations}
+    runs: dict[str, int] = {}
+    names = {name: canonical(name.rstrip("#")) for name in operations}
     products = frozenset(name.removesuffix("[0]") for name in names.values() if " * " in name)
-    body, labels = _bracketed(state.original, _only(wanted, make_op(lambda: state.active()[:2])), products)
+    body, labels = _bracketed(state.original, _only(wanted, runs, make_op(lambda: state.active()[:2])), products)
     found = {name: labels[full] for name, full in names.items() if full in labels}
     wanted.update(f"source.{label}" for label in found.values())
+    runs.update({f"source.{label}": 0 for name, label in found.items() if name.endswith("#")})
     if not state.sourced:
         # `sourced` stays unset, so that `envoy.source` still brackets the whole forward for a user who asks.
-        state.body = body
-    return {name: f"{envoy.path}.source.{label}" for name, label in found.items()}
+        state.body = _counting(body, runs) if runs else body
+    return {name: f"{envoy.path}.source.{label}{'#' * name.endswith('#')}" for name, label in found.items()}

@@ -75,6 +75,10 @@ def _placeholders(vision: Any, encoding: Mapping[str, Any]) -> int:
 
 def _grids(vision: Any, encoding: Mapping[str, Any]) -> list[tuple[int, int, int]]:
     """The patch grid of each picture that a tower of square patches sees, a tile counting as a picture."""
+    if encoding.get("image_position_ids") is not None:
+        # Each patch's column and row, -1 on padding.
+        last = torch.as_tensor(encoding["image_position_ids"]).amax(1) + 1
+        return [(1, int(rows), int(columns)) for columns, rows in last]
     pixels, sizes = encoding.get("pixel_values"), encoding.get("image_sizes")
     if pixels is None or pixels.ndim < 4:
         return []

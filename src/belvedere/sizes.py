@@ -50,7 +50,9 @@ class TextSizes:
     @property
     def intermediate_size(self) -> int:
         """The inner width of a text MLP."""
-        return int(self.config.intermediate_size)
+        config = self.config
+        # GPT-2's own name for it may be empty, which stands for four times the width.
+        return int(getattr(config, "intermediate_size", None) or config.n_inner or 4 * self.hidden_size)
 
     @property
     def vocab_size(self) -> int:

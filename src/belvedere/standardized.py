@@ -13,7 +13,7 @@ from torch import Tensor
 
 from belvedere import families, loading
 from belvedere.batching import ImageBatcher
-from belvedere.components import NoVision, Standard, Text
+from belvedere.components import NoVision, Standard
 from belvedere.components.gathering import block_support, stack_support
 from belvedere.components.vision import root_input
 from belvedere.descriptors import KeptValue, value
@@ -131,7 +131,8 @@ class StandardizedTransformer(TextSizes, Standard, TransformersModel):
         family = self.family
         if family.wrapper is None or self.text_only:
             stack = getattr(family.entry("text"), "STACK", "model")
-            return {f"{stack}.{name}": name for name in ("embed_tokens", "layers", "norm")}, {f"model.{stack}": Text}
+            names = {f"{stack}.{name}": name for name in ("embed_tokens", "layers", "norm")}
+            return names, {f"model.{stack}": family.text_envoy}
         facts = family.facts
         names = {f"{facts.text}.{name}": name for name in ("embed_tokens", "layers", "norm")}
         names[facts.tower] = "vision"
@@ -139,7 +140,10 @@ class StandardizedTransformer(TextSizes, Standard, TransformersModel):
             names[facts.projector] = "projector"
         if facts.lm_head != "lm_head":
             names[facts.lm_head] = "lm_head"
-        classes: dict[str, type[Standard]] = {f"model.{facts.text}": Text, f"model.{facts.tower}": family.tower_envoy}
+        classes: dict[str, type[Standard]] = {
+            f"model.{facts.text}": family.text_envoy,
+            f"model.{facts.tower}": family.tower_envoy,
+        }
         if facts.scatter is not None:
             classes[f"model.{facts.inner}"] = facts.scatter
         return names, classes
@@ -217,7 +221,11 @@ class StandardizedTransformer(TextSizes, Standard, TransformersModel):
         if scatter is not None:
             operations = (name for name in (scatter.scatter, scatter.video_scatter) if name)
             sides += [f"{scatter.operation_location(name)}.input" for name in operations]
-        return any(location == side or location.startswith(f"{side}.") for side in sides)
+        stack = self.get(self._mounts_path())
+        counted = tuple(held for name, held in stack._operations.items() if name in stack.IMAGE_OPERATIONS)
+        return location.startswith(counted) or any(
+            location == side or location.startswith(f"{side}.") for side in sides
+        )
 
     # Values
 
@@ -315,6 +323,10 @@ class StandardizedTransformer(TextSizes, Standard, TransformersModel):
         """
         if not 0 <= start <= stop < self.num_layers:
             raise WriteError(f"blocks {start} to {stop} are not a run of 0 to {self.num_layers - 1}")
+        for number in range(start, stop + 1):
+            reason = self.layers[number].needed(stop)
+            if reason is not None:
+                raise WriteError(f"layers[{number}] cannot be skipped: {reason}")
         stream = self.layers[start].layer_input if replacement is None else replacement
         for number in range(start, stop + 1):
             self.layers[number].skip(stream)
@@ -353,7 +365,8 @@ class StandardizedTransformer(TextSizes, Standard, TransformersModel):
         # An offloaded head is moved to its inputs by its own hooks.
         device = stream.device if self.lm_head.device.type == "meta" else self.lm_head.device
         projected: torch.Tensor = self.lm_head(self.norm(stream.to(device)))
-        return projected
+        cap = getattr(self.config, "final_logit_softcapping", None)
+        return projected if cap is None else torch.tanh(projected / cap) * cap
 
     def _mounts_path(self) -> str:
         if self.family.wrapper is None or self.text_only:

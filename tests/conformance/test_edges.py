@@ -5,6 +5,7 @@ import torch
 from walk import available, path
 
 from belvedere import InputError, StandardizedTransformer, WriteError
+from belvedere.components.pattern import PatternValue
 from belvedere.testing import build
 
 CLOSE = {"atol": 1e-5, "rtol": 1e-5}
@@ -14,7 +15,7 @@ NO_GRADIENT = ("segments", "rotary", "video_features", "next_token_probs", "imag
 
 def differentiable(model):
     for host, found in available(model):
-        if found.name in NO_GRADIENT or found.name.endswith("probabilities") or found.name == "attention_scores":
+        if found.name in NO_GRADIENT or isinstance(found, PatternValue) or found.layout == "ExpertIndices":
             continue
         if "mask" not in found.name and "input" not in found.name.removesuffix("layer_input"):
             yield host, found

@@ -29,13 +29,14 @@ def test_probabilities_equal_eager_attentions_own(any_attention):
     rows = inputs["attention_mask"].bool()
     for number in attending(model):
         attention, part = attention_of(model.layers[number])
-        native = f"{any_attention.row.blocks}.{number}.{part}"
+        native = any_attention.row.attention(number, part)
         truth = hooked(any_attention.eager, inputs, native)[native][2][1]
         with model.trace(**inputs):
             pattern = attention.attention_probabilities.save()
         # A padding position attends to nothing; what its row holds is the kernel's choice.
         keep = rows[:, None, :, None].expand_as(pattern)
-        torch.testing.assert_close(pattern[keep], truth[keep], **CLOSE)
+        # The stream that the truth's queries are of has passed other kernels on its way.
+        torch.testing.assert_close(pattern[keep], truth[keep], atol=1e-4, rtol=1e-3)
         assert (pattern[keep].reshape(-1, pattern.shape[-1]).sum(-1) - 1).abs().max() < 1e-5
 
 
@@ -58,15 +59,18 @@ def test_scores_are_scaled_products_under_the_causal_and_the_padding_mask(any_at
         keys = model.layers[number].self_attn.attention_keys.save()
         scores = model.layers[number].self_attn.attention_scores.save()
     length = queries.shape[2]
-    expected = queries @ repeated(keys, queries.shape[1]).transpose(2, 3) / queries.shape[-1] ** 0.5
+    scale = any_attention.row.scale or queries.shape[-1] ** -0.5
+    expected = queries @ repeated(keys, queries.shape[1]).transpose(2, 3) * scale
     seen = torch.ones(length, length).tril().bool()
     if getattr(model.config, "layer_types", [""])[0] == "sliding_attention":
         seen &= ~seen.tril(-model.config.sliding_window)
     seen = seen & inputs["attention_mask"].bool()[:, None, None, :]
     if any_attention.row.attends.endswith("both ways"):
-        types = inputs["token_type_ids"].bool() ^ (any_attention.row.attends == "prompt both ways")
-        types = types & inputs["attention_mask"].bool()
-        seen = seen | (types[:, None, :, None] & types[:, None, None, :])
+        types = inputs["token_type_ids" if "token_type_ids" in inputs else "mm_token_type_ids"].bool()
+        types = (types ^ (any_attention.row.attends == "prompt both ways")) & inputs["attention_mask"].bool()
+        # Each run of such tokens sees itself alone.
+        run = (types & ~torch.nn.functional.pad(types, (1, 0))[:, :-1]).cumsum(-1) * types
+        seen = seen | ((run[:, None, :, None] == run[:, None, None, :]) & types[:, None, :, None])
     seen = seen.expand_as(scores)
     torch.testing.assert_close(scores[seen], expected[seen], **CLOSE)
     real = inputs["attention_mask"].bool()[:, None, :, None].expand_as(scores)
@@ -99,7 +103,9 @@ def test_head_outputs_times_gate_through_the_output_projection_are_what_is_added
             gate = (attention.attention_gate if gated else torch.ones(1)).save()
             added = attention.output[0].save()
         mixed = outputs * gate
-        projected = checkpoint.raw.get_submodule(f"{checkpoint.row.blocks}.{number}.{part}.o_proj")
+        projected = checkpoint.raw.get_submodule(
+            f"{checkpoint.row.attention(number, part)}.{checkpoint.row.native('o_proj')}"
+        )
         torch.testing.assert_close(projected(mixed.transpose(1, 2).flatten(2)), added, **CLOSE)
     assert gated is checkpoint.name.startswith("qwen3_5")
 

@@ -10,6 +10,10 @@ def blocks(checkpoint):
     return [f"{checkpoint.row.blocks}.{number}" for number in range(checkpoint.model.num_layers)]
 
 
+def attending(model):
+    return [number for number, block in enumerate(model.layers) if "self_attn" in vars(block)]
+
+
 def mixer(block):
     return next(part for part in ("self_attn", "linear_attn", "cross_attn") if part in vars(block))
 
@@ -47,17 +51,21 @@ def test_what_enters_and_leaves_each_text_block_is_what_a_hook_sees(checkpoint):
 def test_what_each_part_of_a_text_block_adds_is_what_a_hook_sees_and_the_sum_is_the_block(checkpoint):
     model = checkpoint.model
     for number in running(model):
-        native, part = blocks(checkpoint)[number], mixer(model.layers[number])
+        native, part, further = blocks(checkpoint)[number], mixer(model.layers[number]), []
         with model.trace(**checkpoint.inputs):
             entering = model.layers[number].layer_input.save()
             attention = getattr(model.layers[number], part).attention_output.save()
             mlp = model.layers[number].mlp.mlp_output.save()
+            for name in checkpoint.row.also:
+                further.append(getattr(model.layers[number], name).save())
             leaving = model.layers[number].layer_output.save()
         parts = (checkpoint.row.cross if part == "cross_attn" else checkpoint.row.added) or (part, "mlp")
+        parts = tuple(checkpoint.row.native(one) if isinstance(one, str) else one for one in parts)
+        parts += tuple(checkpoint.row.also.values())
         truth = contributions(checkpoint.raw, checkpoint.inputs, native, parts)
-        assert torch.equal(attention, truth[0])
-        assert torch.equal(mlp, truth[1])
-        torch.testing.assert_close(entering + attention + mlp, leaving, atol=1e-6, rtol=1e-6)
+        assert all(torch.equal(*pair) for pair in zip([attention, mlp, *further], truth, strict=True))
+        gain = getattr(checkpoint.raw.get_submodule(native), checkpoint.row.gain) if checkpoint.row.gain else 1.0
+        torch.testing.assert_close(sum([entering, attention, mlp, *further]) * gain, leaving, atol=1e-6, rtol=1e-6)
 
 
 def tower_blocks(wrapper):
@@ -90,6 +98,9 @@ def test_the_tower_blocks_are_what_hooks_see_and_the_sum_is_the_block(wrapper):
 def convolved(wrapper):
     """Every patch times the patch embedding's weights, by hand: one row per patch, in raster order per picture."""
     inputs, embed = wrapper.inputs, wrapper.model.vision.patch_embed._module
+    if "image_position_ids" in inputs:
+        # Gemma 4 takes pixels between 0 and 1, and centres them itself.
+        return (2 * (inputs["pixel_values"] - 0.5)) @ embed.weight.T
     projection = next(held for held in embed.modules() if isinstance(held, (torch.nn.Conv2d, torch.nn.Conv3d)))
     weight = projection.weight.flatten(1).T
     bias = 0 if projection.bias is None else projection.bias
@@ -122,7 +133,10 @@ def test_position_embeddings_are_what_is_added_to_the_patches(wrapper):
     with wrapper.model.trace(**wrapper.inputs):
         rows = wrapper.model.vision.patch_embeddings.save()
         positions = wrapper.model.vision.position_embeddings.save()
-    if "image_grid_thw" not in wrapper.inputs:
+    if "image_position_ids" in wrapper.inputs:
+        entering = input_of(wrapper.raw, wrapper.inputs, f"{wrapper.row.tower}.0")
+        torch.testing.assert_close(rows + positions, entering)
+    elif "image_grid_thw" not in wrapper.inputs:
         tower = wrapper.row.tower.partition(".encoder.")[0]
         embedded = output_of(wrapper.raw, wrapper.inputs, f"{tower}.embeddings")
         before = embedded.shape[1] - 16
@@ -179,11 +193,11 @@ def test_root_values_are_the_forwards_own(checkpoint):
         embedded = model.token_embeddings.save()
         logits = model.logits.save()
         after = model.next_token_probs.save()
-    stack = checkpoint.row.blocks.removesuffix(".layers")
+    native = f"{checkpoint.row.stack}.{checkpoint.row.native('embed_tokens')}"
     assert torch.equal(ids, inputs["input_ids"])
     assert torch.equal(mask, inputs["attention_mask"])
     assert tuple(size) == tuple(inputs["input_ids"].shape)
-    assert torch.equal(embedded, output_of(checkpoint.raw, inputs, f"{stack}.embed_tokens"))
+    assert torch.equal(embedded, output_of(checkpoint.raw, inputs, native))
     assert torch.equal(logits, checkpoint.logits)
     torch.testing.assert_close(after, checkpoint.logits[:, -1].softmax(-1))
 
@@ -206,9 +220,10 @@ def test_a_standard_path_and_its_native_path_are_one_envoy(checkpoint):
     model = checkpoint.model
     for number, native in enumerate(blocks(checkpoint)):
         assert model.layers[number] is model.get(native)
-    stack = checkpoint.row.blocks.removesuffix(".layers")
-    assert model.embed_tokens is model.get(f"{stack}.embed_tokens")
-    assert model.norm is model.get(f"{stack}.norm")
+    for name in ("embed_tokens", "norm"):
+        assert getattr(model, name) is model.get(f"{checkpoint.row.stack}.{checkpoint.row.native(name)}")
+    for number in attending(model):
+        assert model.layers[number].self_attn is model.get(checkpoint.row.attention(number))
     if checkpoint.row.tower:
         for block, native, _ in tower_blocks(checkpoint):
             assert block is model.get(native)
@@ -241,11 +256,13 @@ def test_every_value_has_the_shape_that_its_layout_says(checkpoint):
                 assert host.axis_size(name) == size, (path(host, found), name)
 
 
-FIXED_AXES = {"hidden", "vocab", "heads", "kv_heads", "head_dim", "vision_hidden", "merged_hidden"} | {
+FIXED_AXES = {"hidden", "per_layer", "vocab", "heads", "kv_heads", "head_dim", "vision_hidden", "merged_hidden"} | {
     "key_heads",
     "value_heads",
     "key_dim",
     "value_dim",
+    "experts",
+    "routed",
 }
 
 

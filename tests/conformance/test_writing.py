@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-from truth import logits_with, logits_with_added
-from walk import available, path
+from truth import first, hooked, input_of, logits_with, logits_with_added
+from walk import available, other, path
 
 from belvedere import WriteError
 from belvedere.testing import ROWS
@@ -51,12 +51,11 @@ def test_another_value_changes_the_logits_the_same_way_in_place_and_assigned(che
             continue
         with model.trace(**inputs):
             held = getattr(host, found.name)
-            setattr(host, found.name, held * 0.5 + 0.25)
+            setattr(host, found.name, other(held))
             assigned = model.output.logits.save()
         with model.trace(**inputs):
             held = getattr(host, found.name)
-            held *= 0.5
-            held += 0.25
+            held.copy_(other(held))
             in_place = model.output.logits.save()
         assert torch.equal(assigned, in_place), where
         assert torch.equal(assigned, checkpoint.logits) is unread(checkpoint, where), where
@@ -74,7 +73,7 @@ def test_a_write_equals_the_same_edit_by_a_raw_hook(name, request):
     def change(held):
         return held.roll(1, dims=-1) * 0.7
 
-    added = (checkpoint.row.added or ("", "mlp"))[1]
+    added = (checkpoint.row.added or ("", checkpoint.row.native("mlp")))[1]
     pairs = [
         (model.layers[1], "layer_output", native, ""),
         (model.layers[1].mlp, "mlp_output", native, added),
@@ -94,14 +93,25 @@ def test_a_write_equals_the_same_edit_by_a_raw_hook(name, request):
         assert torch.equal(logits, expected), (where, part)
 
 
+def fed(model):
+    """The text blocks after which image features are added once more."""
+    return [block for block in model.layers if block.support()["deepstack_output"] is None]
+
+
 def test_zeroing_the_image_tokens_from_a_block_on_blinds_the_model(scattering):
     model = scattering.model
-    other = {**scattering.inputs, "pixel_values": scattering.inputs["pixel_values"].flip(-1)}
-    seen = []
-    for inputs in (scattering.inputs, other):
+    flipped = {**scattering.inputs, "pixel_values": scattering.inputs["pixel_values"].flip(-1)}
+    seen, further = [], fed(model)
+    for inputs in (scattering.inputs, flipped):
         with model.trace(**inputs):
             mask = model.vision.image_token_mask
-            model.layers[0].layer_input[mask] = 0
+            for number, block in enumerate(model.layers):
+                if number == 0:
+                    block.layer_input[mask] = 0
+                for name in scattering.row.besides:
+                    getattr(block, name)[mask] = 0
+                if block in further:
+                    block.deepstack_output[:] = 0
             logits = model.logits.save()
         seen.append(logits)
     assert torch.equal(*seen)
@@ -135,9 +145,10 @@ def test_zeroing_a_head_is_subtracting_its_own_contribution(checkpoint):
     with model.trace(**inputs):
         attention.attention_head_outputs[:, 2] = 0
         without = attention.output[0].save()
-    weight = checkpoint.raw.get_submodule(f"{checkpoint.row.blocks}.{number}.self_attn.o_proj").weight
-    width = outputs.shape[-1]
-    own = (outputs * gate)[:, 2] @ weight[:, 2 * width : 3 * width].T
+    projection = checkpoint.raw.get_submodule(f"{checkpoint.row.attention(number)}.{checkpoint.row.native('o_proj')}")
+    alone = torch.zeros_like(outputs)
+    alone[:, 2] = (outputs * gate)[:, 2]
+    own = projection(alone.transpose(1, 2).flatten(2)) - projection(torch.zeros_like(alone).transpose(1, 2).flatten(2))
     torch.testing.assert_close(added - without, own, atol=1e-5, rtol=1e-5)
 
 
@@ -194,12 +205,16 @@ def test_written_token_ids_are_what_the_model_embeds(checkpoint):
 
 def test_skip_layers_is_the_model_without_them(checkpoint):
     model, inputs = checkpoint.model, checkpoint.inputs
+    number = checkpoint.row.skipped
     with model.trace(**inputs):
-        model.skip_layers(1, 1)
-        entering = model.layers[2].layer_input.save()
-    with model.trace(**inputs):
-        leaving = model.layers[0].layer_output.save()
-    assert torch.equal(entering, leaving)
+        model.skip_layers(number, number)
+        entering = model.layers[number + 1].layer_input.save()
+        logits = model.logits.save()
+    native, before = f"{checkpoint.row.blocks}.{number}", f"{checkpoint.row.blocks}.{number - 1}"
+    through = input_of(checkpoint.raw, inputs, native)
+    assert torch.equal(logits, logits_with(checkpoint.raw, inputs, native, lambda _: through))
+    if not fed(model):
+        assert torch.equal(entering, first(hooked(checkpoint.raw, inputs, before)[before][2]))
 
 
 def test_steer_adds_the_vector_where_it_is_told(llava):

@@ -72,14 +72,15 @@ def renamed(stack: Stack, native: str, standard: str) -> bool:
     return False
 
 
-def served(stack: Stack, pattern: str, envoy: type) -> bool:
-    """Whether an envoy of this very class stands at a place of the pattern."""
+def served(stack: Stack, pattern: str, envoy: type | components.Having) -> bool:
+    """Whether an envoy of this very class, or of one of those to choose from, stands at a place of the pattern."""
     above, listed, part = pattern.partition("layers.*")
     if not listed:
         return type(stack.get(pattern)) is envoy
     blocks = stack.get(f"{above}layers")
     hosts = [vars(block).get(part.lstrip(".")) if part else block for block in blocks]
-    return any(type(host) is envoy for host in hosts)
+    classes = (envoy.envoy, envoy.otherwise) if isinstance(envoy, components.Having) else (envoy,)
+    return any(type(host) in classes for host in hosts)
 
 
 @pytest.mark.parametrize(("shelf", "entry"), TABLES)
@@ -105,10 +106,11 @@ def test_every_component_is_used():
     used |= {type(model(row).scatter) for row in ROWS}
     bases = {base for klass in used for base in klass.__mro__}
     exported = {getattr(components, name) for name in components.__all__ if isinstance(getattr(components, name), type)}
-    assert exported - bases == {components.NoVision}
+    assert exported - bases == {components.NoVision, components.Having}
 
 
 def below(stack: Stack):
+    yield from vars(stack).values()
     for block in stack.layers:
         yield block
         yield from vars(block).values()

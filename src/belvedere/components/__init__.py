@@ -1,15 +1,20 @@
 """What a value means, and how it is read and written; components know no family."""
 
 from belvedere.components.attention import Attention, GatedAttention
+from belvedere.components.choice import Having
 from belvedere.components.cross import AttendedVision, CrossAttention, CrossLayer, TwoStackVision
+from belvedere.components.deepstack import DeepstackLayer, DeepstackText
+from belvedere.components.latent import LatentAttention
 from belvedere.components.layer import Layer
-from belvedere.components.mixture import Mixture
+from belvedere.components.mixture import GatedSharedMixture, Mixture, SharedMixture
 from belvedere.components.mlp import Mlp
 from belvedere.components.packed import QwenVision, RotaryQwenVision
+from belvedere.components.padded import PaddedVision, PatchEmbedder
 from belvedere.components.pixtral import PixtralVision, PixtralVisionAttention
 from belvedere.components.reach import NoVision
 from belvedere.components.recurrent import LinearAttention
-from belvedere.components.sandwich import SandwichAttention, SandwichMlp
+from belvedere.components.sandwich import SandwichAttention, SandwichMlp, SandwichVisionAttention, SandwichVisionMlp
+from belvedere.components.scaled import ScaledLayer
 from belvedere.components.scatter import ImageAndVideoScatter, ImageScatter
 from belvedere.components.segments import PER_IMAGE, QwenVisionAttention
 from belvedere.components.stack import Stack, Text
@@ -18,7 +23,7 @@ from belvedere.components.vision import Vision
 from belvedere.components.vision_block import VisionAttention, VisionLayer, VisionMlp
 
 #: Which envoy serves which standard name of a text block.
-TEXT_BLOCK: dict[str, type[Standard]] = {
+TEXT_BLOCK: dict[str, type[Standard] | Having] = {
     "layers.*": Layer,
     "layers.*.self_attn": Attention,
     "layers.*.linear_attn": LinearAttention,
@@ -39,14 +44,21 @@ __all__ = [
     "Attention",
     "CrossAttention",
     "CrossLayer",
+    "DeepstackLayer",
+    "DeepstackText",
     "GatedAttention",
+    "GatedSharedMixture",
+    "Having",
     "ImageAndVideoScatter",
     "ImageScatter",
+    "LatentAttention",
     "Layer",
     "LinearAttention",
     "Mixture",
     "Mlp",
     "NoVision",
+    "PaddedVision",
+    "PatchEmbedder",
     "PixtralVision",
     "PixtralVisionAttention",
     "QwenVision",
@@ -54,6 +66,10 @@ __all__ = [
     "RotaryQwenVision",
     "SandwichAttention",
     "SandwichMlp",
+    "SandwichVisionAttention",
+    "SandwichVisionMlp",
+    "ScaledLayer",
+    "SharedMixture",
     "Stack",
     "Standard",
     "Text",

@@ -40,7 +40,9 @@ class Mixer(Standard):
     @property
     def head_dim(self) -> int:
         """The width of one head."""
-        return int(getattr(self._module, "head_dim", 0) or self.layer.stack.config.head_dim)
+        config = self.layer.stack.config
+        own = getattr(self._module, "head_dim", None) or getattr(config, "head_dim", None)
+        return int(own or config.hidden_size // self.num_heads)
 
 
 def result_location(host: Standard) -> str:
@@ -142,6 +144,10 @@ class Attention(Mixer):
     @property
     def num_kv_heads(self) -> int:
         """How many key and value heads there are; a group of query heads shares one."""
+        # A model's blocks may differ, so the block's own number of heads that share one comes first.
+        groups = getattr(self._module, "num_key_value_groups", None)
+        if groups:
+            return self.num_heads // int(groups)
         config = self.layer.stack.config
         return int(getattr(config, "num_key_value_heads", None) or config.num_attention_heads)
 

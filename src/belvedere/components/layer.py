@@ -14,6 +14,7 @@ from belvedere.select import First, FirstArgument
 
 __all__ = ["Block", "Layer", "added"]
 
+ONE_STREAM = "this model's blocks get the stream alone and add attention and MLP to it; read layer_input"
 #: Module names that not every block has.
 PARTS = ("self_attn", "linear_attn", "cross_attn", "mlp", "input_layernorm", "post_attention_layernorm")
 
@@ -78,6 +79,10 @@ class Block(Standard):
 class Layer(Block):
     """A text block. ``layer_input + attention_output + mlp_output == layer_output``."""
 
+    def needed(self, stop: int) -> str | None:
+        """Why the blocks after ``stop`` cannot run without this one; ``None`` where they can."""
+        return None
+
     @value("input", select=FirstArgument(), description="the stream entering the block")
     def layer_input(self, held: Tensor) -> Residual:
         """The stream entering this block.
@@ -89,6 +94,9 @@ class Layer(Block):
         alone.
         """
         return held
+
+    per_layer_input: Any = absent("per_layer_input", ONE_STREAM, "the block's own input, beside the stream")
+    per_layer_output: Any = absent("per_layer_output", ONE_STREAM, "what the block's own input adds to the stream")
 
     @value("output", select=First("hidden_states"), description="the stream leaving the block")
     def layer_output(self, held: Tensor) -> Residual:

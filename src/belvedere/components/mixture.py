@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from nnsight.intervention.source import install_controller, run_body
 from torch import Tensor
 
 from belvedere.components.mlp import Mlp
@@ -18,7 +19,7 @@ from belvedere.descriptors import absent, as_held, value
 from belvedere.layouts import ExpertIndices, ExpertOutputs, ExpertWeights, Residual, RouterLogits
 from belvedere.select import Argument, First
 
-__all__ = ["Mixture"]
+__all__ = ["GatedSharedMixture", "Mixture", "SharedMixture"]
 
 
 def returned_location(host: Mixture) -> str:
@@ -34,7 +35,7 @@ def weighed(host: Mixture, outputs: Any, served: Any) -> Tensor:
 
 
 class Mixture(Mlp):
-    """A mixture whose experts are weighed as they come out (Qwen3-MoE, DeepSeek-V3, GLM-4.5V, Mistral 4).
+    """A mixture whose experts are weighed as they come out (Qwen3-VL-MoE).
 
     ``(expert_weights[..., None] * expert_outputs).sum(-2)``, with `shared_expert_output` added where there is a shared
     expert, is `mlp_output`. The parts are `router` and `experts` by standard name.
@@ -69,7 +70,7 @@ class Mixture(Mlp):
         """
         tokens, indices, weights = self.routed(served)
         one = torch.ones_like(weights[:, :1])
-        each = [self._module.experts.forward(tokens, indices[:, [n]], one) for n in range(indices.shape[1])]
+        each = [self.run_experts(tokens, indices[:, [choice]], one) for choice in range(indices.shape[1])]
         return self.by_position(torch.stack(each, dim=1))
 
     shared_expert_output: Any = absent(
@@ -92,15 +93,36 @@ class Mixture(Mlp):
         args, _ = served
         return args[0], args[1], args[2]
 
+    def run_experts(self, tokens: Tensor, indices: Tensor, weights: Tensor) -> Tensor:
+        """The experts' own forward, whichever kernel it runs, unseen by the trace."""
+        state = install_controller(self.experts)
+        returned: Tensor = run_body(state, self.experts._module, (tokens, indices, weights), {})
+        return returned
+
     @property
     def num_experts(self) -> int:
         """How many experts there are."""
-        return int(self._module.experts.num_experts)
+        return int(self.experts._module.num_experts)
 
     @property
     def num_routed(self) -> int:
         """How many experts a token is sent to."""
         return int(self.router._module.top_k)
 
-    def _own_name(self) -> str:
-        return "mlp"
+
+class SharedMixture(Mixture):
+    """A mixture beside an expert that every token passes, `shared_experts` by standard name (DeepSeek-V3, GLM-4.5V)."""
+
+    @value("shared_experts.output", select=First(), restore=as_held, description="what the shared expert adds")
+    def shared_expert_output(self, held: Tensor) -> Residual:
+        """What the expert that every token passes adds to the weighed sum of the others."""
+        return self.by_position(held) if held.ndim == 2 else held
+
+
+class GatedSharedMixture(Mixture):
+    """A mixture beside an expert that every token passes, under a sigmoid gate of its own (Qwen3.5-MoE)."""
+
+    @value(":shared_expert_output=[1].output", restore=as_held, description="what the shared expert adds, gated")
+    def shared_expert_output(self, held: Tensor) -> Residual:
+        """What the shared expert adds to the weighed sum of the others: its output times its gate."""
+        return self.by_position(held) if held.ndim == 2 else held

@@ -16,7 +16,13 @@ DENSE = "this MLP is dense and routes nothing; read mlp_output"
 
 
 class Mlp(Standard):
-    """A dense MLP."""
+    """A dense MLP. The values of a mixture come first, in the order of its forward."""
+
+    router_logits = absent("router_logits", DENSE, "the router's score for every expert")
+    expert_indices = absent("expert_indices", DENSE, "the experts that a token is sent to")
+    expert_weights = absent("expert_weights", DENSE, "the weights of the experts that a token is sent to")
+    expert_outputs = absent("expert_outputs", DENSE, "what each of those experts returns")
+    shared_expert_output = absent("shared_expert_output", DENSE, "what the expert that every token passes adds")
 
     @value(added, select=First(), description="what the MLP adds to the stream")
     def mlp_output(self, held: Tensor) -> Residual:
@@ -25,12 +31,6 @@ class Mlp(Standard):
         The module's own tensor: edits in place and assignment both reach the stream.
         """
         return held
-
-    router_logits = absent("router_logits", DENSE, "the router's score for every expert")
-    expert_weights = absent("expert_weights", DENSE, "the weights of the experts that a token is sent to")
-    expert_indices = absent("expert_indices", DENSE, "the experts that a token is sent to")
-    expert_outputs = absent("expert_outputs", DENSE, "what each of those experts returns")
-    shared_expert_output = absent("shared_expert_output", DENSE, "what the expert that every token passes adds")
 
     def _own_name(self) -> str:
         return "mlp"

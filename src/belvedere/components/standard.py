@@ -18,13 +18,14 @@ class Standard(Envoy):
 
     Attributes:
         OPERATIONS: Operations of this module's forward that values of *other* hosts live at. A forward is bracketed
-        when
-            the tree is built, so that its values are served even after its call has begun.
+            when the tree is built, so that its values are served even after its call has begun.
+        IMAGE_OPERATIONS: Those whose arguments are counted in image tokens.
         AXES: Which attribute of this envoy answers an axis of a layout.
         ENTERS: The values through which what a picture shows enters the text model here.
     """
 
     OPERATIONS: ClassVar[tuple[str, ...]] = ()
+    IMAGE_OPERATIONS: ClassVar[tuple[str, ...]] = ()
     AXES: ClassVar[dict[str, str]] = {}
     ENTERS: ClassVar[tuple[str, ...]] = ()
 
@@ -127,7 +128,7 @@ class Standard(Envoy):
 
     def missing_operation(self, operation: str) -> str | None:
         """The reason, where this transformers' forward has no such operation."""
-        if operation in self._operations:
+        if _of_any_run(operation) in self._operations:
             return None
         import transformers
 
@@ -138,7 +139,8 @@ class Standard(Envoy):
 
     def operation_location(self, operation: str) -> str:
         """Where nnsight serves an operation of this module's forward."""
-        return self._operations[operation]
+        of_any_run = _of_any_run(operation)
+        return self._operations[of_any_run] + operation.removeprefix(of_any_run)
 
     def axis_size(self, axis: str) -> int:
         """The size of a layout's axis, from this envoy or the nearest one above that has it.
@@ -158,6 +160,12 @@ class Standard(Envoy):
                 return int(getattr(above, above.AXES[axis]))
             above = above.host
         raise ValueError(f"the size of axis {axis!r} is not fixed by the checkpoint: read it off a value's shape")
+
+
+def _of_any_run(operation: str) -> str:
+    """An operation inside a loop without the number of its run."""
+    name, mark, _ = operation.partition("#")
+    return name + mark
 
 
 def blocks(numbers: list[int]) -> str:

@@ -9,8 +9,8 @@ has
 ``ENVOYS``
     standard name -> the `belvedere.components` envoy that serves it (text and towers);
 ``STACK``, ``ROOT`` and ``ROWS``
-    the text stack's native path in a text-only model (``model``), the tower's own envoy (`Vision`), the rows of its
-    patch axis (`Rows`), where they differ from these defaults;
+    the text stack's native path in a text-only model (``model``), the stack's own envoy (`Text`, `Vision`), the rows
+    of a tower's patch axis (`Rows`), where they differ from these defaults;
 ``WRAPPER``
     a `Wrapper` (wrappers).
 """
@@ -25,7 +25,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from belvedere.errors import UnsupportedFamily
-from belvedere.families.facts import DEFAULT_ROWS, DEFAULT_TOWER, Rows, Wrapper
+from belvedere.families.facts import DEFAULT_ROWS, DEFAULT_TEXT, DEFAULT_TOWER, Rows, Wrapper
 
 __all__ = ["PARTS", "Family", "Rows", "Wrapper", "compose", "known", "lookup", "register"]
 
@@ -64,6 +64,11 @@ class Family:
         """What the rows of the tower's patch axis are."""
         rows: Rows = getattr(self.entry("towers"), "ROWS", DEFAULT_ROWS)
         return rows
+
+    @property
+    def text_envoy(self) -> Any:
+        """The envoy of the text stack's root."""
+        return getattr(self.entry("text"), "ROOT", DEFAULT_TEXT)
 
     @property
     def tower_envoy(self) -> Any:

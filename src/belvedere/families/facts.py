@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from belvedere.components import ImageScatter, Standard, Vision
+from belvedere.components import ImageScatter, Standard, Text, Vision
 
-__all__ = ["Rows", "Wrapper", "every_patch", "fixed", "folded", "shuffled"]
+__all__ = ["Rows", "Wrapper", "every_patch", "fixed", "folded", "pooled", "shuffled"]
 
 #: How many image tokens a picture becomes, from the wrapper's config, its patch rows and columns, the CLS rows kept.
 Tokens = Callable[[Any, int, int, int], int]
@@ -25,6 +25,12 @@ def folded(config: Any, rows: int, columns: int, before: int) -> int:
 def shuffled(config: Any, rows: int, columns: int, before: int) -> int:
     """One token for each block of patches that a pixel shuffle by ``downsample_ratio`` lays side by side."""
     return int(rows * config.downsample_ratio) * int(columns * config.downsample_ratio)
+
+
+def pooled(config: Any, rows: int, columns: int, before: int) -> int:
+    """One token for each block of patches, of the side that the tower's config says."""
+    side = config.vision_config.pooling_kernel_size
+    return int((rows // side) * (columns // side))
 
 
 def fixed(name: str) -> Tokens:
@@ -86,4 +92,5 @@ class Wrapper:
 
 #: What a tower's entry has when it says nothing else.
 DEFAULT_ROWS = Rows()
+DEFAULT_TEXT: type[Standard] = Text
 DEFAULT_TOWER: type[Standard] = Vision

@@ -11,6 +11,8 @@ __all__ = [
     "VIDEO_TOKEN",
     "gemma_inputs",
     "llava_inputs",
+    "placed",
+    "placed_inputs",
     "prefix_inputs",
     "qwen_inputs",
     "sized_inputs",
@@ -33,6 +35,16 @@ def text_inputs(rows: int = 2) -> dict[str, torch.Tensor]:
     mask = torch.ones_like(ids)
     ids[0, :3], mask[0, :3] = 0, 0
     return {"input_ids": ids, "attention_mask": mask}
+
+
+def placed(inputs: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """An encoding with positions counted from each row's own first token, for a model that does not count them so."""
+    return {**inputs, "position_ids": (inputs["attention_mask"].cumsum(-1) - 1).clamp(min=0)}
+
+
+def placed_inputs() -> dict[str, torch.Tensor]:
+    """`text_inputs`, `placed`."""
+    return placed(text_inputs())
 
 
 def llava_inputs(tokens: int = 16) -> dict[str, torch.Tensor]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from torch import Tensor
@@ -15,7 +15,7 @@ PACKED: dict[str, Any] = {"prompts": (2, 1), "pictures": (6, 6, 2)}
 
 
 #: Fields of an encoding with an entry for each picture.
-PER_PICTURE = ("image_grid_thw", "image_sizes", "aspect_ratio_ids", "aspect_ratio_mask")
+PER_PICTURE = ("image_grid_thw", "image_sizes", "image_position_ids", "aspect_ratio_ids", "aspect_ratio_mask")
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,12 @@ class Row:
         parts: Native names of a tower block's attention and MLP, or `Scaled`.
         added: Native names of the modules of a text block whose outputs are added to the stream, where these are not
             the attention and the MLP themselves.
+        also: Values of a text block that are added to the stream beside what attention and MLP add, with the native
+            names of the modules whose outputs they are.
+        gain: A buffer of a text block that multiplies the sum.
+        besides: Values of a text block by which a picture enters it beside the stream.
+        natives: Native names of a text stack's modules, by standard name, where they differ (``self_attn`` and its
+            ``o_proj`` among them).
         pictures: The image tokens of each picture.
         prompts: How many pictures each of the two prompts shows.
         unread: Values that nothing on the way to the logits depends on.
@@ -71,6 +77,8 @@ class Row:
         cross: As `added`, of the text blocks that attend to pictures; where there are any, nothing is written over the
             placeholders.
         alone: What the refusal of several invokes with pictures says; empty where they are exact.
+        scale: What the products of queries and keys are multiplied by, where it is not the root of the head's width.
+        skipped: A text block that the model can run without.
         attends: What a text position attends to: all before it (in a window, where the block has one), and besides
             the rest of its own picture, or of the prompt up to the suffix.
     """
@@ -82,6 +90,10 @@ class Row:
     tower: str = ""
     parts: tuple[str | Scaled, str | Scaled] = ("self_attn", "mlp")
     added: tuple[str | Scaled, str | Scaled] | None = None
+    also: Mapping[str, str] = field(default_factory=dict)
+    gain: str = ""
+    besides: tuple[str, ...] = ()
+    natives: Mapping[str, str] = field(default_factory=dict)
     pictures: tuple[int, ...] = (16, 16)
     prompts: tuple[int, int] = (1, 1)
     unread: tuple[str, ...] = ()
@@ -89,7 +101,22 @@ class Row:
     later: Later | None = None
     cross: tuple[Scaled, Scaled] | None = None
     alone: str = ""
+    scale: float | None = None
+    skipped: int = 1
     attends: Literal["causal", "pictures both ways", "prompt both ways"] = "causal"
+
+    @property
+    def stack(self) -> str:
+        """The native path of the text stack."""
+        return self.blocks.rpartition(".")[0]
+
+    def native(self, name: str) -> str:
+        """The native name of a text module, by its standard one."""
+        return self.natives.get(name, name)
+
+    def attention(self, number: int, part: str = "self_attn") -> str:
+        """The native path of a text block's attention."""
+        return f"{self.blocks}.{number}.{self.native(part)}"
 
     def solo(self, number: int) -> dict[str, Tensor]:
         """One prompt of the batch, without its padding, and with its own pictures."""
