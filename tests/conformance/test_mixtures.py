@@ -156,7 +156,7 @@ def test_the_routers_scores_are_reported_and_read_by_nobody(mixed):
 @pytest.mark.parametrize("kernel", ["eager", "batched_mm", "grouped_mm"])
 def test_values_do_not_depend_on_the_experts_kernel(mixed, kernel):
     module = build(mixed.name)
-    module.set_experts_implementation(kernel)
+    module.get_submodule(mixed.row.stack).set_experts_implementation(kernel)
     model = StandardizedTransformer(module)
     for mlp, other in zip(mixtures(model), mixtures(mixed.model), strict=True):
         for ours, theirs in zip(

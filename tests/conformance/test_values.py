@@ -106,7 +106,7 @@ def convolved(wrapper):
     bias = 0 if projection.bias is None else projection.bias
     pixels = inputs["pixel_values"]
     if "image_grid_thw" in inputs:
-        return (pixels @ weight + bias)[None]
+        return (pixels.flatten(1) @ weight + bias)[None]
     pixels = pixels.flatten(0, -4)
     cut = pixels.unfold(2, 8, 8).unfold(3, 8, 8).permute(0, 2, 3, 1, 4, 5).flatten(3)
     if "image_sizes" not in inputs:

@@ -8,6 +8,7 @@ from belvedere.components.latent import LatentAttention
 from belvedere.components.layer import Layer
 from belvedere.components.mixture import GatedSharedMixture, Mixture, SharedMixture
 from belvedere.components.mlp import Mlp
+from belvedere.components.moon import MoonPositions, MoonVision, MoonVisionAttention
 from belvedere.components.packed import QwenVision, RotaryQwenVision
 from belvedere.components.padded import PaddedVision, PatchEmbedder
 from belvedere.components.pixtral import PixtralVision, PixtralVisionAttention
@@ -56,6 +57,9 @@ __all__ = [
     "LinearAttention",
     "Mixture",
     "Mlp",
+    "MoonPositions",
+    "MoonVision",
+    "MoonVisionAttention",
     "NoVision",
     "PaddedVision",
     "PatchEmbedder",
