@@ -15,9 +15,11 @@ from belvedere import families, loading
 from belvedere.batching import ImageBatcher
 from belvedere.components import NoVision, Standard
 from belvedere.components.gathering import block_support, stack_support
+from belvedere.components.scatter import RootScatter
 from belvedere.components.vision import root_input
 from belvedere.descriptors import KeptValue, value
 from belvedere.errors import WriteError
+from belvedere.families.facts import ROOT_SCATTER
 from belvedere.interleaving import Interleaver
 from belvedere.layouts import AttentionMask, Logits, NextTokenProbs, Residual, TokenIds
 from belvedere.pictures import Pictures, count_pictures
@@ -107,6 +109,17 @@ class StandardizedTransformer(TextSizes, Standard, TransformersModel):
         )
         if "vision" not in vars(self):
             self.vision = NoVision(self)
+        self._configure()
+
+    def _update(self, module: Any) -> None:
+        super()._update(module)
+        self._configure()
+
+    def _configure(self) -> None:
+        """Set what the wrapper's entry says that the forward needs in the config."""
+        if self.family.wrapper is not None and not self.text_only:
+            for name, held in self.family.facts.config.items():
+                setattr(self._module.config, name, held)
 
     @classmethod
     def from_config(cls, config: Any, **kwargs: Any) -> StandardizedTransformer:
@@ -144,7 +157,7 @@ class StandardizedTransformer(TextSizes, Standard, TransformersModel):
             f"model.{facts.text}": family.text_envoy,
             f"model.{facts.tower}": family.tower_envoy,
         }
-        if facts.scatter is not None:
+        if facts.scatter is not None and facts.inner:
             classes[f"model.{facts.inner}"] = facts.scatter
         return names, classes
 
@@ -199,7 +212,14 @@ class StandardizedTransformer(TextSizes, Standard, TransformersModel):
         """The envoy whose forward writes image features in; ``None`` where no operation is known."""
         if self.family.wrapper is None or self.text_only or self.family.facts.scatter is None:
             return None
+        if self.family.facts.inner == ROOT_SCATTER:
+            return RootScatter(self, self.family.facts.scatter)
         return self.get(self.family.facts.inner)
+
+    def _wanted(self) -> tuple[str, ...]:
+        """`operations`, and those by which the root's own forward writes image features in, where it does so."""
+        scatter = self.scatter
+        return (*super()._wanted(), *(scatter.kind.operations() if isinstance(scatter, RootScatter) else ()))
 
     def placeholder(self, modality: str) -> int | None:
         """The token id that stands for an image or a video in a prompt, if the config has one."""

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from truth import first, hooked, input_of, logits_with, logits_with_added
+from truth import first, hooked, input_of, logits_of, logits_with, logits_with_added
 from walk import available, other, path
 
 from belvedere import WriteError
@@ -38,7 +38,7 @@ def test_a_value_written_back_unchanged_changes_nothing(checkpoint):
     for host, found in writable(model, checkpoint.name):
         with model.trace(**inputs):
             setattr(host, found.name, getattr(host, found.name).clone())
-            logits = model.output.logits.save()
+            logits = logits_of(model.output).save()
         assert torch.equal(logits, checkpoint.logits), path(host, found)
 
 
@@ -52,11 +52,11 @@ def test_another_value_changes_the_logits_the_same_way_in_place_and_assigned(che
         with model.trace(**inputs):
             held = getattr(host, found.name)
             setattr(host, found.name, other(held))
-            assigned = model.output.logits.save()
+            assigned = logits_of(model.output).save()
         with model.trace(**inputs):
             held = getattr(host, found.name)
             held.copy_(other(held))
-            in_place = model.output.logits.save()
+            in_place = logits_of(model.output).save()
         assert torch.equal(assigned, in_place), where
         assert torch.equal(assigned, checkpoint.logits) is unread(checkpoint, where), where
         tried += 1
@@ -200,7 +200,7 @@ def test_written_token_ids_are_what_the_model_embeds(checkpoint):
     with checkpoint.model.trace(**inputs):
         checkpoint.model.input_ids = other
         logits = checkpoint.model.logits.save()
-    assert torch.equal(logits, checkpoint.raw(input_ids=other).logits)
+    assert torch.equal(logits, logits_of(checkpoint.raw(input_ids=other)))
 
 
 def test_skip_layers_is_the_model_without_them(checkpoint):

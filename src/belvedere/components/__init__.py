@@ -4,6 +4,7 @@ from belvedere.components.attention import Attention, GatedAttention
 from belvedere.components.choice import Having
 from belvedere.components.cross import AttendedVision, CrossAttention, CrossLayer, TwoStackVision
 from belvedere.components.deepstack import DeepstackLayer, DeepstackText
+from belvedere.components.dense_mixture import DenseMixture
 from belvedere.components.latent import LatentAttention
 from belvedere.components.layer import Layer
 from belvedere.components.mixture import GatedSharedMixture, Mixture, SharedMixture
@@ -20,6 +21,7 @@ from belvedere.components.scatter import ImageAndVideoScatter, ImageScatter
 from belvedere.components.segments import PER_IMAGE, QwenVisionAttention
 from belvedere.components.stack import Stack, Text
 from belvedere.components.standard import Standard
+from belvedere.components.turned import TurnedVision
 from belvedere.components.vision import Vision
 from belvedere.components.vision_block import VisionAttention, VisionLayer, VisionMlp
 
@@ -47,6 +49,7 @@ __all__ = [
     "CrossLayer",
     "DeepstackLayer",
     "DeepstackText",
+    "DenseMixture",
     "GatedAttention",
     "GatedSharedMixture",
     "Having",
@@ -77,6 +80,7 @@ __all__ = [
     "Stack",
     "Standard",
     "Text",
+    "TurnedVision",
     "TwoStackVision",
     "Vision",
     "VisionAttention",

@@ -1,12 +1,12 @@
 """Frozen records: what a family's file says beside its tables."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from belvedere.components import ImageScatter, Standard, Text, Vision
 
-__all__ = ["Rows", "Wrapper", "every_patch", "fixed", "folded", "pooled", "shuffled"]
+__all__ = ["ROOT_SCATTER", "Rows", "Wrapper", "every_patch", "fixed", "folded", "pooled", "shuffled"]
 
 #: How many image tokens a picture becomes, from the wrapper's config, its patch rows and columns, the CLS rows kept.
 Tokens = Callable[[Any, int, int, int], int]
@@ -23,8 +23,9 @@ def folded(config: Any, rows: int, columns: int, before: int) -> int:
 
 
 def shuffled(config: Any, rows: int, columns: int, before: int) -> int:
-    """One token for each block of patches that a pixel shuffle by ``downsample_ratio`` lays side by side."""
-    return int(rows * config.downsample_ratio) * int(columns * config.downsample_ratio)
+    """One token for each block of patches that a pixel shuffle lays side by side, by the wrapper's or tower's ratio."""
+    ratio = getattr(config, "downsample_ratio", None) or config.vision_config.pixel_shuffle_ratio
+    return int(rows * ratio) * int(columns * ratio)
 
 
 def pooled(config: Any, rows: int, columns: int, before: int) -> int:
@@ -42,16 +43,22 @@ def fixed(name: str) -> Tokens:
     return tokens
 
 
+#: For `Wrapper.inner`: the root's own forward writes the features in.
+ROOT_SCATTER = ""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Rows:
     """What the rows of a tower's patch axis are, around and among the patches themselves.
 
     Args:
         before: Rows ahead of the patches: CLS and registers.
+        after: Rows behind the patches: CLS.
         packed: Whether every picture's patches are in one row.
     """
 
     before: int = 0
+    after: int = 0
     packed: bool = False
 
 
@@ -65,12 +72,14 @@ class Wrapper:
         projector: The native path of the last module before the features enter the text stream; ``None`` where nothing
             of the tower reaches it.
         lm_head: The unembedding's native path.
-        inner: The module whose forward writes the features in.
+        inner: The module whose forward writes the features in, or `ROOT_SCATTER`.
         scatter: The envoy that knows how it does so; ``None`` where it does not.
         image_token: The config's name for the image placeholder's id.
         tokens: How many image tokens a picture becomes; ``None`` where that depends on more than its patches.
         video_token: The config's name for the video placeholder's id; ``None`` where the model takes no video.
         first_position: The position that the model gives a prompt's first token.
+        forward: What the model's forward is called with unless a user says otherwise.
+        config: Fields that the forward needs in the checkpoint's config to run; set when it is loaded.
         alone: Why several invokes of one trace cannot show pictures; empty where they can.
         merged: The module that takes the patches after they are folded, by its path from the root, such as
             ``projector.linear_1``; ``None`` where the patches are not folded, or the tower's own entry says.
@@ -88,6 +97,8 @@ class Wrapper:
     tokens: Tokens | None = every_patch
     merged: str | None = None
     alone: str = ""
+    forward: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
 
 
 #: What a tower's entry has when it says nothing else.

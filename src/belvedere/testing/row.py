@@ -76,6 +76,10 @@ class Row:
         later: A tower's second list of blocks, where it has one.
         cross: As `added`, of the text blocks that attend to pictures; where there are any, nothing is written over the
             placeholders.
+        embedded: The native path of the module that takes the patches with their positions; empty where it is the
+            tower's ``embeddings`` that return them.
+        forward: What the model is called with beside its inputs.
+        ungenerated: What transformers' own ``generate`` fails with; empty where it runs.
         alone: What the refusal of several invokes with pictures says; empty where they are exact.
         scale: What the products of queries and keys are multiplied by, where it is not the root of the head's width.
         skipped: A text block that the model can run without.
@@ -101,6 +105,9 @@ class Row:
     later: Later | None = None
     cross: tuple[Scaled, Scaled] | None = None
     alone: str = ""
+    embedded: str = ""
+    forward: Mapping[str, Any] = field(default_factory=dict)
+    ungenerated: str = ""
     scale: float | None = None
     skipped: int = 1
     attends: Literal["causal", "pictures both ways", "prompt both ways"] = "causal"
