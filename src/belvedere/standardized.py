@@ -20,6 +20,7 @@ from belvedere.components.vision import root_input
 from belvedere.descriptors import KeptValue, value
 from belvedere.errors import WriteError
 from belvedere.families.facts import ROOT_SCATTER
+from belvedere.families.mounts import mounts
 from belvedere.interleaving import Interleaver
 from belvedere.layouts import AttentionMask, Logits, NextTokenProbs, Residual, TokenIds
 from belvedere.pictures import Pictures, count_pictures
@@ -97,7 +98,7 @@ class StandardizedTransformer(TextSizes, Standard, TransformersModel):
             kwargs.pop("config", None)
         else:
             loading.refuse_text_only(self.source_config, self.task)
-        names, classes = self._mounts()
+        names, classes = mounts(self.family, self.text_only)
         super().__init__(
             checkpoint if isinstance(checkpoint, torch.nn.Module) else str(checkpoint),
             task=self.task,
@@ -138,28 +139,6 @@ class StandardizedTransformer(TextSizes, Standard, TransformersModel):
             module = auto.from_config(config)
         # A text-only load keeps the text config alone; the whole one says what was left out.
         return cls(module, config=config, **kwargs)
-
-    def _mounts(self) -> tuple[dict[str, str], dict[str, type[Standard]]]:
-        """The standard names of the root, and the envoys of its stacks, by native path."""
-        family = self.family
-        if family.wrapper is None or self.text_only:
-            stack = getattr(family.entry("text"), "STACK", "model")
-            names = {f"{stack}.{name}": name for name in ("embed_tokens", "layers", "norm")}
-            return names, {f"model.{stack}": family.text_envoy}
-        facts = family.facts
-        names = {f"{facts.text}.{name}": name for name in ("embed_tokens", "layers", "norm")}
-        names[facts.tower] = "vision"
-        if facts.projector is not None:
-            names[facts.projector] = "projector"
-        if facts.lm_head != "lm_head":
-            names[facts.lm_head] = "lm_head"
-        classes: dict[str, type[Standard]] = {
-            f"model.{facts.text}": family.text_envoy,
-            f"model.{facts.tower}": family.tower_envoy,
-        }
-        if facts.scatter is not None and facts.inner:
-            classes[f"model.{facts.inner}"] = facts.scatter
-        return names, classes
 
     # Loading
 
