@@ -66,20 +66,19 @@ class Pair:
         if shown.videos or not shown.count:
             what = "videos" if shown.videos else "no pictures"
             raise InputError(f"{site.path} is patched picture by picture, and the inputs show {what}")
-        rows = model.family.rows
-        return sum(shown.patches) + (0 if rows.packed else rows.before * shown.count)
+        return sum(patches + sum(model.family.rows.around(patches)) for patches in shown.patches)
 
     def usual(self, model: StandardizedTransformer, site: Site) -> list[int]:
         """The positions that are swept by default: patches, image tokens, or every token where no picture is shown."""
         if not site.is_tower:
             found = image_tokens(model, self.corrupt)
             return found.tolist() if len(found) else kept(self.corrupt.encoding).nonzero().flatten().tolist()
-        before = 0 if model.family.rows.packed else model.family.rows.before
         numbers: list[int] = []
         start = 0
         for patches in self.corrupt.pictures.patches:
+            before, after = model.family.rows.around(patches)
             numbers += range(start + before, start + before + patches)
-            start += before + patches
+            start += before + patches + after
         return numbers
 
     def groups(

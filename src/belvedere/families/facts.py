@@ -55,11 +55,19 @@ class Rows:
         before: Rows ahead of the patches: CLS and registers.
         after: Rows behind the patches: CLS.
         packed: Whether every picture's patches are in one row.
+        multiple: What the rows of a picture (or a tile) are padded to a multiple of, behind all others.
     """
 
     before: int = 0
     after: int = 0
     packed: bool = False
+    multiple: int = 1
+
+    def around(self, patches: int) -> tuple[int, int]:
+        """How many rows stand ahead of a picture's patches and behind them; none in a packed row."""
+        if self.packed:
+            return 0, 0
+        return self.before, self.after + -(self.before + patches + self.after) % self.multiple
 
 
 @dataclass(frozen=True, kw_only=True)
