@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from truth import logits_of
 
 from belvedere import StandardizedTransformer
 from belvedere.testing import ROWS, Row, build
@@ -36,11 +37,19 @@ class Checkpoint:
 
     @cached_property
     def raw(self) -> torch.nn.Module:
-        return build(self.name, self.attention)
+        return self.untouched(self.attention)
 
     @cached_property
     def eager(self) -> torch.nn.Module:
-        return build(self.name, "eager")
+        return self.untouched("eager")
+
+    def untouched(self, attention: str) -> torch.nn.Module:
+        module = build(self.name, attention)
+        if self.row.forward:
+            module.register_forward_pre_hook(
+                lambda _, args, given: (args, {**self.row.forward, **given}), with_kwargs=True
+            )
+        return module
 
     @property
     def inputs(self) -> dict[str, torch.Tensor]:
@@ -49,7 +58,7 @@ class Checkpoint:
     @cached_property
     def logits(self) -> torch.Tensor:
         with torch.no_grad():
-            return self.raw(**self.inputs).logits
+            return logits_of(self.raw(**self.inputs))
 
 
 _built = {(name, attention): Checkpoint(name, attention) for name in ROWS for attention in ("sdpa", "eager")}

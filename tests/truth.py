@@ -8,6 +8,12 @@ import torch
 from belvedere.testing.row import Scaled
 
 
+def logits_of(output: Any) -> torch.Tensor:
+    """The logits in a model's output, which some models return as a tuple."""
+    logits: torch.Tensor = output[0] if isinstance(output, tuple) else output.logits
+    return logits
+
+
 def first(held: Any) -> torch.Tensor:
     return held[0] if isinstance(held, tuple) else held
 
@@ -64,7 +70,7 @@ def factor(block: torch.nn.Module, part: Scaled) -> torch.Tensor:
 
 def input_of(module: torch.nn.Module, inputs: dict[str, Any], path: str) -> torch.Tensor:
     args, kwargs, _ = hooked(module, inputs, path)[path]
-    return args[0] if args else kwargs["hidden_states"]
+    return args[0] if args else next(iter(kwargs.values()))
 
 
 def logits_with_added(
@@ -103,7 +109,7 @@ def logits_with(
     handle = module.get_submodule(path).register_forward_hook(hook, prepend=True)
     try:
         with torch.no_grad():
-            logits: torch.Tensor = module(**inputs).logits
+            logits = logits_of(module(**inputs))
     finally:
         handle.remove()
     return logits

@@ -103,7 +103,7 @@ class ImageBatcher(Batcher):
         if run is None and (self._is_scatter() or not self._is_image_side()):
             rows: torch.Tensor = super()._widen_tensor(full, group, edited)
             return rows
-        if run is None and full.is_floating_point() and not _same(edited, full):
+        if run is None and (full.is_floating_point() or full.is_complex()) and not _same(edited, full):
             raise WriteError("this value is shared by all invokes of the trace; write it in a trace of its own")
         if run is None:
             return edited

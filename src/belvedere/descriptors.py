@@ -48,6 +48,7 @@ __all__ = [
     "KeptValue",
     "Place",
     "Reason",
+    "RebuiltValue",
     "Value",
     "absent",
     "as_held",
@@ -249,6 +250,33 @@ class Value(eproperty, Generic[T]):
         held = self.part(host).get(served)
         written = as_written(value, self._view(host, held), self.path(host), self.layout)
         Mediator.swap(location, self.part(host).put(served, self._held(host, written, held)))
+
+
+class RebuiltValue(Value[T]):
+    """A value that the model is given back anew, made of what a user reads.
+
+    For a value that is picked out of what the place holds, or whose tensor the model changes in place later: what a
+    user holds is never the model's own, and is still on the way to the logits, for gradients and for edits in place.
+    """
+
+    def _get(self, host: Standard) -> Any:
+        self.refuse(host)
+        location = self.location(host)
+        mediator = Mediator.current(location)
+        key = (self, location, mediator.wanted(location))
+        waiting = pending(mediator, key)
+        if waiting is not None:
+            return waiting.view
+        served = visit(location)
+        held = self.part(host).get(served)
+        view = self._view(host, held)
+        rebuilt = partial(self._written_back, host, view, served)
+        unedited = rebuilt()
+        Mediator.swap(location, unedited)
+        # What a user reads next at this visit is of the same tensors.
+        mediator.last_visit = (location, mediator.wanted(location), unedited)
+        hold(host, mediator, PendingEdit(view, key, (location, unedited), (location, rebuilt), self.path(host)))
+        return view
 
 
 class KeptValue(Value[T]):

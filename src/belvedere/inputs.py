@@ -66,7 +66,14 @@ def assemble(
     encoding = encoded[0].encoding if len(encoded) == 1 else _collate(model, [one.encoding for one in encoded])
     if len(encoded) > 1 or encoded[0].padded:
         _supply_positions(model, encoding)
-    return (), {**encoding, **forward}, pictures
+    return (), {**_defaults(model, fn), **encoding, **forward}, pictures
+
+
+def _defaults(model: StandardizedTransformer, fn: Any) -> Mapping[str, Any]:
+    """What the model's forward is called with unless a user says otherwise."""
+    if model.family.wrapper is None or model.text_only or "generate" in getattr(fn, "__name__", str(fn)):
+        return {}
+    return model.family.facts.forward
 
 
 def _refuse_together(model: StandardizedTransformer, pictures: list[Pictures]) -> None:

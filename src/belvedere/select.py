@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-__all__ = ["Argument", "First", "FirstArgument", "LogitsPart", "Part", "Positions", "Whole"]
+__all__ = ["Argument", "First", "FirstArgument", "Item", "LogitsPart", "Part", "Positions", "Whole"]
 
 
 class Part(Protocol):
@@ -56,6 +56,21 @@ class First:
 
     def _key(self, served: Mapping[str, Any]) -> str:
         return self.name if self.name in served else next(iter(served))
+
+
+@dataclass(frozen=True)
+class Item:
+    """One entry of a tuple that a module returns."""
+
+    position: int
+
+    def get(self, served: Any) -> Any:
+        """The entry."""
+        return served[self.position]
+
+    def put(self, served: Any, value: Any) -> Any:
+        """The tuple with another value there."""
+        return (*served[: self.position], value, *served[self.position + 1 :])
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,12 @@ from belvedere import families, loading
 from belvedere.batching import ImageBatcher
 from belvedere.components import NoVision, Standard
 from belvedere.components.gathering import block_support, stack_support
+from belvedere.components.scatter import RootScatter
 from belvedere.components.vision import root_input
 from belvedere.descriptors import KeptValue, value
 from belvedere.errors import WriteError
+from belvedere.families.facts import ROOT_SCATTER
+from belvedere.families.mounts import mounts
 from belvedere.head import as_logits
 from belvedere.interleaving import Interleaver
 from belvedere.layouts import AttentionMask, Logits, NextTokenProbs, Residual, TokenIds
@@ -96,7 +99,7 @@ class StandardizedTransformer(TextSizes, Standard, TransformersModel):
             kwargs.pop("config", None)
         else:
             loading.refuse_text_only(self.source_config, self.task)
-        names, classes = self._mounts()
+        names, classes = mounts(self.family, self.text_only)
         super().__init__(
             checkpoint if isinstance(checkpoint, torch.nn.Module) else str(checkpoint),
             task=self.task,
@@ -108,6 +111,17 @@ class StandardizedTransformer(TextSizes, Standard, TransformersModel):
         )
         if "vision" not in vars(self):
             self.vision = NoVision(self)
+        self._configure()
+
+    def _update(self, module: Any) -> None:
+        super()._update(module)
+        self._configure()
+
+    def _configure(self) -> None:
+        """Set what the wrapper's entry says that the forward needs in the config."""
+        if self.family.wrapper is not None and not self.text_only:
+            for name, held in self.family.facts.config.items():
+                setattr(self._module.config, name, held)
 
     @classmethod
     def from_config(cls, config: Any, **kwargs: Any) -> StandardizedTransformer:
@@ -126,32 +140,6 @@ class StandardizedTransformer(TextSizes, Standard, TransformersModel):
             module = auto.from_config(config)
         # A text-only load keeps the text config alone; the whole one says what was left out.
         return cls(module, config=config, **kwargs)
-
-    def _mounts(self) -> tuple[dict[str, str], dict[str, type[Standard]]]:
-        """The standard names of the root, and the envoys of its stacks, by native path."""
-        family = self.family
-        native = {standard: name for name, standard in family.entry("text").RENAME.items()}
-        lifted = {native.get(name, name): name for name in ("embed_tokens", "layers", "norm")}
-        if family.wrapper is None or self.text_only:
-            stack = getattr(family.entry("text"), "STACK", "model")
-            names = {f"{stack}.{name}": standard for name, standard in lifted.items()}
-            return names, {f"model.{stack}": family.text_envoy}
-        facts = family.facts
-        names = {f"{facts.text}.{name}": standard for name, standard in lifted.items()}
-        if family.tower is None:
-            return names, {f"model.{facts.text}": family.text_envoy}
-        names[facts.tower] = "vision"
-        if facts.projector is not None:
-            names[facts.projector] = "projector"
-        if facts.lm_head != "lm_head":
-            names[facts.lm_head] = "lm_head"
-        classes: dict[str, type[Standard]] = {
-            f"model.{facts.text}": family.text_envoy,
-            f"model.{facts.tower}": family.tower_envoy,
-        }
-        if facts.scatter is not None:
-            classes[f"model.{facts.inner}"] = facts.scatter
-        return names, classes
 
     # Loading
 
@@ -204,7 +192,14 @@ class StandardizedTransformer(TextSizes, Standard, TransformersModel):
         """The envoy whose forward writes image features in; ``None`` where no operation is known."""
         if self.family.tower is None or self.text_only or self.family.facts.scatter is None:
             return None
+        if self.family.facts.inner == ROOT_SCATTER:
+            return RootScatter(self, self.family.facts.scatter)
         return self.get(self.family.facts.inner)
+
+    def _wanted(self) -> tuple[str, ...]:
+        """`operations`, and those by which the root's own forward writes image features in, where it does so."""
+        scatter = self.scatter
+        return (*super()._wanted(), *(scatter.kind.operations() if isinstance(scatter, RootScatter) else ()))
 
     def placeholder(self, modality: str) -> int | None:
         """The token id that stands for an image or a video in a prompt, if the config has one."""

@@ -66,6 +66,12 @@ def test_scores_are_scaled_products_under_the_causal_and_the_padding_mask(any_at
     seen = torch.ones(length, length).tril().bool()
     if getattr(model.config, "layer_types", [""])[0] == "sliding_attention":
         seen &= ~seen.tril(-model.config.sliding_window)
+    if getattr(model.config, "layer_types", [""])[0] == "chunked_attention":
+        # Chunks are counted from a row's first token.
+        chunk = (
+            torch.arange(length) - (inputs["attention_mask"] == 0).sum(-1)[:, None]
+        ) // model.config.attention_chunk_size
+        seen = seen & (chunk[:, None, :, None] == chunk[:, None, None, :])
     seen = seen & inputs["attention_mask"].bool()[:, None, None, :]
     if any_attention.row.attends.endswith("both ways"):
         types = inputs["token_type_ids" if "token_type_ids" in inputs else "mm_token_type_ids"].bool()

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from truth import first, hooked, input_of, logits_with, logits_with_added
+from truth import first, hooked, input_of, logits_of, logits_with, logits_with_added
 from walk import available, other, path
 
 from belvedere import WriteError
@@ -34,7 +34,7 @@ def test_a_value_written_back_unchanged_changes_nothing(checkpoint):
     for host, found in writable(model, checkpoint.name):
         with model.trace(**inputs):
             setattr(host, found.name, getattr(host, found.name).clone())
-            logits = model.output.logits.save()
+            logits = logits_of(model.output).save()
         assert torch.equal(logits, checkpoint.logits), path(host, found)
 
 
@@ -48,11 +48,11 @@ def test_another_value_changes_the_logits_the_same_way_in_place_and_assigned(che
         with model.trace(**inputs):
             held = getattr(host, found.name)
             setattr(host, found.name, other(held))
-            assigned = model.output.logits.save()
+            assigned = logits_of(model.output).save()
         with model.trace(**inputs):
             held = getattr(host, found.name)
             held.copy_(other(held))
-            in_place = model.output.logits.save()
+            in_place = logits_of(model.output).save()
         assert torch.equal(assigned, in_place), where
         assert torch.equal(assigned, checkpoint.logits) is (host.remark(found.name) is not None), where
         tried += 1
@@ -69,7 +69,7 @@ def test_a_write_equals_the_same_edit_by_a_raw_hook(name, request):
     def change(held):
         return held.roll(1, dims=-1) * 0.7
 
-    added = (checkpoint.row.added or ("", "mlp"))[1]
+    added = (checkpoint.row.added or ("", checkpoint.row.native("mlp")))[1]
     pairs = [
         (model.layers[1], "layer_output", f"{native}.1", ""),
         (model.layers[1].mlp, "mlp_output", f"{native}.1", added),
@@ -198,7 +198,7 @@ def test_written_token_ids_are_what_the_model_embeds(checkpoint):
     with checkpoint.model.trace(**inputs):
         checkpoint.model.input_ids = other
         logits = checkpoint.model.logits.save()
-    assert torch.equal(logits, checkpoint.raw(input_ids=other).logits)
+    assert torch.equal(logits, logits_of(checkpoint.raw(input_ids=other)))
 
 
 def test_skip_layers_is_the_model_without_them(checkpoint):

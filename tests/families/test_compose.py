@@ -81,3 +81,14 @@ def test_a_wrapper_of_an_unknown_type_loads_under_a_known_one():
 
 def test_a_wrapper_says_only_what_differs():
     assert Wrapper() == families.lookup("wrappers", "llava").WRAPPER
+
+
+def test_the_rows_around_a_pictures_patches_are_the_towers():
+    """Counted by hand: CLS ahead, CLS behind, and a tile padded to a multiple of eight."""
+    from belvedere.families import Rows
+
+    assert Rows(before=1).around(16) == (1, 0)
+    assert Rows(after=1).around(16) == (0, 1)
+    assert Rows(before=1, multiple=8).around(16) == (1, 7)
+    assert Rows(before=1, multiple=8).around(15) == (1, 0)
+    assert Rows(before=1, packed=True).around(16) == (0, 0)

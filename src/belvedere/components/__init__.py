@@ -6,11 +6,13 @@ from belvedere.components.blockless import BlocklessVision
 from belvedere.components.choice import Having
 from belvedere.components.cross import AttendedVision, CrossAttention, CrossLayer, TwoStackVision
 from belvedere.components.deepstack import DeepstackLayer, DeepstackText
+from belvedere.components.dense_mixture import DenseMixture
 from belvedere.components.glm import GlmPositions, GlmVision, PlacedGlmVision
 from belvedere.components.latent import LatentAttention
 from belvedere.components.layer import Layer
 from belvedere.components.mixture import GatedSharedMixture, Mixture, SharedMixture
 from belvedere.components.mlp import Mlp
+from belvedere.components.moon import MoonPositions, MoonVision, MoonVisionAttention
 from belvedere.components.packed import QwenVision, RotaryQwenVision
 from belvedere.components.padded import PaddedVision, PatchEmbedder
 from belvedere.components.pixtral import PixtralVision, PixtralVisionAttention
@@ -24,6 +26,7 @@ from belvedere.components.short_convolution import ShortConvolution
 from belvedere.components.slotted import SlottedEmbeddings, SlottedVision
 from belvedere.components.stack import Stack, Text
 from belvedere.components.standard import Note, Standard
+from belvedere.components.turned import TurnedVision
 from belvedere.components.vision import Vision
 from belvedere.components.vision_block import VisionAttention, VisionLayer, VisionMlp
 
@@ -53,6 +56,7 @@ __all__ = [
     "CrossLayer",
     "DeepstackLayer",
     "DeepstackText",
+    "DenseMixture",
     "GatedAttention",
     "GatedSharedMixture",
     "GlmPositions",
@@ -67,6 +71,9 @@ __all__ = [
     "Mixture",
     "MixtureBeside",
     "Mlp",
+    "MoonPositions",
+    "MoonVision",
+    "MoonVisionAttention",
     "NoVision",
     "Note",
     "PaddedVision",
@@ -90,6 +97,7 @@ __all__ = [
     "Stack",
     "Standard",
     "Text",
+    "TurnedVision",
     "TwoStackVision",
     "Vision",
     "VisionAttention",

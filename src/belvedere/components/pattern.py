@@ -8,6 +8,7 @@ in its place.
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -46,8 +47,10 @@ class Softmax(TorchFunctionMode):
 
 
 def eager_function(module: torch.nn.Module) -> Callable[..., tuple[Tensor, Tensor]] | None:
-    """The eager attention of the file that defines ``module``'s class."""
-    return getattr(sys.modules[type(module).__module__], "eager_attention_forward", None)
+    """The eager attention that ``module``'s own forward falls back to, of the file that defines its class."""
+    forward = inspect.unwrap(type(module).forward)
+    named = (name for name in forward.__code__.co_names if name.endswith("eager_attention_forward"))
+    return getattr(sys.modules[type(module).__module__], next(named, "eager_attention_forward"), None)
 
 
 def no_eager_function(host: Any) -> str | None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from belvedere.components.standard import Standard
 
-__all__ = ["ImageAndVideoScatter", "ImageScatter", "MergerScatter", "SoundFirstScatter"]
+__all__ = ["ImageAndVideoScatter", "ImageScatter", "MergerScatter", "RootScatter", "SoundFirstScatter"]
 
 
 class ImageScatter(Standard):
@@ -52,3 +52,23 @@ class SoundFirstScatter(ImageScatter):
 
     scatter = "inputs_embeds.masked_scatter()[1]"
     video_scatter = "inputs_embeds.masked_scatter()[2]"
+
+
+class RootScatter:
+    """What stands for an `ImageScatter` where the wrapper writes the features in the root's own forward (Llama 4).
+
+    Args:
+        root: The root, which brackets the operations.
+        kind: The component that names them.
+    """
+
+    def __init__(self, root: Any, kind: type[ImageScatter]) -> None:
+        self._root, self.kind = root, kind
+        self.scatter, self.scatter_argument, self.video_scatter = (
+            kind.scatter,
+            kind.scatter_argument,
+            kind.video_scatter,
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._root, name)

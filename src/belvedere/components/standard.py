@@ -50,11 +50,15 @@ class Standard(Envoy):
 
     def _bracket(self) -> None:
         values = self.values().values()
-        wanted = [*self.operations(), *(found.operation for found in values if found.operation)]
+        wanted = [*self._wanted(), *(found.operation for found in values if found.operation)]
         self._operations = install(self, dict.fromkeys(wanted)) if wanted else {}
         for kept in values:
             if isinstance(kept, KeptValue) and kept.reason(self) is None:
                 kept.keep(self)
+
+    def _wanted(self) -> tuple[str, ...]:
+        """The operations of this module's forward to bracket for values of other hosts."""
+        return self.operations()
 
     @property
     def name(self) -> str:

@@ -67,21 +67,22 @@ class Pair:
             what = "videos" if shown.videos else "no pictures"
             raise InputError(f"{site.path} is patched picture by picture, and the inputs show {what}")
         rows = model.family.rows
-        return sum(shown.patches) + (0 if rows.packed else rows.before * shown.images)
+        tiles = shown.tiles or (1,) * shown.count
+        return sum(own + many * sum(rows.around(own // many)) for own, many in zip(shown.patches, tiles, strict=True))
 
     def usual(self, model: StandardizedTransformer, site: Site) -> list[int]:
         """The positions that are swept by default: patches, image tokens, or every token where no picture is shown."""
         if not site.is_tower:
             found = image_tokens(model, self.corrupt)
             return found.tolist() if len(found) else kept(self.corrupt.encoding).nonzero().flatten().tolist()
-        before = 0 if model.family.rows.packed else model.family.rows.before
         numbers: list[int] = []
         start = 0
         shown = self.corrupt.pictures
         for patches, tiles in zip(shown.patches, shown.tiles or (1,) * shown.count, strict=True):
+            before, after = model.family.rows.around(patches // tiles)
             for _ in range(tiles):
                 numbers += range(start + before, start + before + patches // tiles)
-                start += before + patches // tiles
+                start += before + patches // tiles + after
         return numbers
 
     def groups(

@@ -1,13 +1,23 @@
 """Frozen records: what a family's file says beside its tables."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Literal
 
 from belvedere.components import ImageScatter, Standard, Text, Vision
 
-__all__ = ["Rows", "Wrapper", "downsampled", "every_patch", "fixed", "folded", "pooled", "shuffled"]
+__all__ = [
+    "ROOT_SCATTER",
+    "Rows",
+    "Wrapper",
+    "downsampled",
+    "every_patch",
+    "fixed",
+    "folded",
+    "pooled",
+    "shuffled",
+]
 
 #: How many tiles and image tokens each picture of an encoding becomes, from the wrapper's config, the encoding, and the
 #: patch rows and columns of one tile.
@@ -43,8 +53,9 @@ def shuffled(name: str) -> Tokens:
 
 
 def downsampled(config: Any, rows: int, columns: int, before: int) -> int:
-    """One token for each block of patches that a pixel shuffle by ``downsample_ratio`` lays side by side."""
-    return int(rows * config.downsample_ratio) * int(columns * config.downsample_ratio)
+    """One token for each block of patches that a pixel shuffle lays side by side, by the config's or the tower's ratio."""
+    ratio = getattr(config, "downsample_ratio", None) or config.vision_config.pixel_shuffle_ratio
+    return int(rows * ratio) * int(columns * ratio)
 
 
 def fixed(name: str) -> Tokens:
@@ -56,6 +67,10 @@ def fixed(name: str) -> Tokens:
     return tokens
 
 
+#: For `Wrapper.inner`: the root's own forward writes the features in.
+ROOT_SCATTER = ""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Rows:
     """What the rows of a tower's patch axis are, around and among the patches themselves.
@@ -64,12 +79,22 @@ class Rows:
         order: How a picture's patches follow each other: line by line, merge block by merge block (each ``merge x
             merge`` block together), or attention window by attention window.
         before: Rows ahead of the patches: CLS and registers.
+        after: Rows behind the patches: CLS.
         packed: Whether every picture's patches are in one row.
+        multiple: What the rows of a picture (or a tile) are padded to a multiple of, behind all others.
     """
 
     order: Literal["raster", "merge blocks", "windows"] = "raster"
     before: int = 0
+    after: int = 0
     packed: bool = False
+    multiple: int = 1
+
+    def around(self, patches: int) -> tuple[int, int]:
+        """How many rows stand ahead of a picture's patches and behind them; none in a packed row."""
+        if self.packed:
+            return 0, 0
+        return self.before, self.after + -(self.before + patches + self.after) % self.multiple
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,19 +107,21 @@ class Wrapper:
         projector: The native path of the last module before the features enter the text stream; ``None`` where nothing
             of the tower reaches it.
         lm_head: The unembedding's native path.
-        inner: The module whose forward writes the features in.
+        inner: The module whose forward writes the features in, or `ROOT_SCATTER`.
         scatter: The envoy that knows how it does so; ``None`` where it does not.
         image_token: The config's name for the image placeholder's id.
         tokens: How many image tokens a picture becomes; ``None`` where that depends on more than its patches.
         tiled: The tiles and image tokens of each picture, where a picture is cut into tiles or several are stacked with
             padding between them; it is asked in place of ``tokens``.
-        merged: The projector's module whose input is the folded patches, by its path in the projector; empty where the
-            projector folds none.
+        merged: The module whose input is the folded patches, by its path in the projector, or after ``vision.`` in the
+            tower; empty where none are folded.
         video_token: The config's name for the video placeholder's id; ``None`` where the model takes no video.
         feature_layers: The config's name for the tower blocks whose stream the wrapper takes, where it names any.
         normed: Whether the last of them means the stream after the tower's final norm.
         first_position: The position that the model gives a prompt's first token.
         counts_positions: Whether the model derives all positions from ids and mask, so that none may be given.
+        forward: What the model's forward is called with unless a user says otherwise.
+        config: Fields that the forward needs in the checkpoint's config to run; set when it is loaded.
         alone: Why several invokes of one trace cannot show pictures; empty where they can.
     """
 
@@ -114,6 +141,8 @@ class Wrapper:
     tiled: Tiled | None = None
     merged: str = ""
     alone: str = ""
+    forward: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
 
 
 #: What a tower's entry has when it says nothing else.

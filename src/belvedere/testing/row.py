@@ -98,6 +98,10 @@ class Row:
         later: A tower's second list of blocks, where it has one.
         cross: As `added`, of the text blocks that attend to pictures; where there are any, nothing is written over the
             placeholders.
+        embedded: The native path of the module that takes the patches with their positions; empty where it is the
+            tower's ``embeddings`` that return them.
+        forward: What the model is called with beside its inputs.
+        ungenerated: What transformers' own ``generate`` fails with; empty where it runs.
         alone: What the refusal of several invokes with pictures says; empty where they are exact.
         attends: What a text position attends to: all before it (in a window, where the block has one), and besides
             the rest of its own picture, or of the prompt up to the suffix.
@@ -134,6 +138,9 @@ class Row:
     later: Later | None = None
     cross: tuple[Scaled, Scaled] | None = None
     alone: str = ""
+    embedded: str = ""
+    forward: Mapping[str, Any] = field(default_factory=dict)
+    ungenerated: str = ""
     attends: Literal["causal", "pictures both ways", "prompt both ways"] = "causal"
 
     @property

@@ -21,4 +21,4 @@ RENAME = {
 }
 ENVOYS = {"global_transformer.layers.*": GatedLayer, **VISION_BLOCK}
 ROOT = TwoStackVision
-ROWS = Rows(before=1)
+ROWS = Rows(before=1, multiple=8)

@@ -1,0 +1,19 @@
+"""Llama 4 (`Llama4ForConditionalGeneration`): the root's own forward writes the features in, and returns a tuple.
+
+Where its config asks for a dict (the default), the forward of transformers 5.24 reads a field that the text model's
+output lacks; where a call asks for a tuple, what captures its outputs converts it twice. So only the config asks.
+"""
+
+from belvedere.families.facts import ROOT_SCATTER, Wrapper, downsampled
+
+WRAPPER = Wrapper(
+    text="language_model.model",
+    tower="vision_model",
+    projector="multi_modal_projector",
+    lm_head="language_model.lm_head",
+    inner=ROOT_SCATTER,
+    tokens=downsampled,
+    merged="vision.vision_adapter.mlp.fc1",
+    config={"return_dict": False},
+    forward={"return_dict": True},
+)
