@@ -251,7 +251,7 @@ class Vision(Stack):
         description="what the projector's MLP receives where patches are folded",
     )
     def merged_patches(self, held: Tensor) -> MergedPatches:
-        """The patches of each block side by side, one row per image token, as the projector's MLP receives them.
+        """The patches of each block in one row per image token, as the projector's MLP receives them.
 
         Where the projector lays its grid out otherwise this is a copy: edits and assignment land, and a gradient
         reaches it once it is written back.
