@@ -22,8 +22,8 @@ def block_support(block: Standard) -> dict[str, str | None]:
     for part in [*mixers, vars(block).get("mlp")]:
         if isinstance(part, Standard):
             rows |= part.support()
-    first, last = "layer_input", "layer_output"
-    ordered = [first, *(name for name in rows if name not in (first, last)), last]
+    first, last = "layer_input", ("layer_output", "deepstack_output")
+    ordered = [first, *(name for name in rows if name not in (first, *last)), *last]
     return {name: rows[name] for name in ordered if name in rows}
 
 
