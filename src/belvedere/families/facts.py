@@ -53,7 +53,7 @@ def shuffled(name: str) -> Tokens:
 
 
 def downsampled(config: Any, rows: int, columns: int, before: int) -> int:
-    """One token for each block of patches that a pixel shuffle lays side by side, by the config's or the tower's ratio."""
+    """One token for each block of patches that a pixel shuffle lays side by side, by the wrapper's or tower's ratio."""
     ratio = getattr(config, "downsample_ratio", None) or config.vision_config.pixel_shuffle_ratio
     return int(rows * ratio) * int(columns * ratio)
 

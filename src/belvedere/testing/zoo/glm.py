@@ -50,7 +50,7 @@ def glm4v_moe() -> Glm4vMoeConfig:
         num_experts_per_tok=2,
         n_group=2,
         topk_group=1,
-        moe_intermediate_size=20,
+        moe_intermediate_size=24,
         routed_scaling_factor=1.5,
     )
     return Glm4vMoeConfig(vision_config=Glm4vMoeVisionConfig(**TOWER), text_config=text, **TOKENS)

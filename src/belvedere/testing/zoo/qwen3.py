@@ -30,7 +30,7 @@ TOWER: dict[str, Any] = {
 #: Two of three tower blocks have a merger, so two of three text blocks are followed by features.
 DEEPSTACK: dict[str, Any] = {**TOWER, "deepstack_visual_indexes": [0, 2]}
 QWEN3_TEXT: dict[str, Any] = {**TEXT, "rope_parameters": {**MROPE, "mrope_section": [2, 2, 2]}}
-EXPERTS: dict[str, Any] = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 20}
+EXPERTS: dict[str, Any] = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 24}
 
 
 def qwen3_vl() -> Qwen3VLConfig:
