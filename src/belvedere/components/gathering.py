@@ -56,21 +56,11 @@ def block_parts(block: Standard) -> list[Standard]:
 
 def block_support(block: Standard, *, notes: bool = False) -> dict[str, str | None]:
     """Each value of one block and its parts, by value name, in the order of the forward."""
-<<<<<<< HEAD
     rows: dict[str, str | None] = {}
     for part in block_parts(block):
         rows |= part.support(notes=notes)
-    first, last = "layer_input", "layer_output"
-    ordered = [first, *(name for name in rows if name not in (first, last)), last]
-=======
-    rows = dict(block.support())
-    mixers = [part for name in ("self_attn", "linear_attn") if (part := vars(block).get(name)) is not None]
-    for part in [*mixers, vars(block).get("mlp")]:
-        if isinstance(part, Standard):
-            rows |= part.support()
     first, last = "layer_input", ("layer_output", "deepstack_output")
     ordered = [first, *(name for name in rows if name not in (first, *last)), *last]
->>>>>>> h1
     return {name: rows[name] for name in ordered if name in rows}
 
 
