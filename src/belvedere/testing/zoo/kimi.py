@@ -58,7 +58,7 @@ def kimi_inputs() -> dict[str, torch.Tensor]:
     return {**inputs, "pixel_values": patches[:, : 3 * 8 * 8].reshape(-1, 3, 8, 8)}
 
 
-ROUTED: dict[str, Any] = {"unread": ("router_logits",)}
+ROUTED: dict[str, Any] = {}
 
 ROWS: dict[str, Row] = {
     "deepseek_v3": Row(config=deepseek_v3, **ROUTED, **TEXT_ROW),

@@ -42,7 +42,7 @@ def llama4() -> Llama4Config:
     return config
 
 
-LLAMA4: dict[str, Any] = {"natives": {"mlp": "feed_forward"}, "unread": ("router_logits",)}
+LLAMA4: dict[str, Any] = {"natives": {"mlp": "feed_forward"}}
 
 ROWS: dict[str, Row] = {
     "llama4_text": Row(config=llama4_text, **LLAMA4, **TEXT_ROW),
