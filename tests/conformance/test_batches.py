@@ -67,6 +67,14 @@ def assert_same(where, ours, theirs):
         assert torch.equal(ours, theirs), where
 
 
+def assert_untouched(checkpoint, ours, theirs):
+    """Equal to the last bit, or nearly where the row says that its neighbours are computed together with it."""
+    if checkpoint.row.mingles:
+        torch.testing.assert_close(ours, theirs, **CLOSE)
+    else:
+        assert torch.equal(ours, theirs)
+
+
 def test_every_value_of_an_invoke_is_that_of_its_own_run(checkpoint):
     first, second = solo(checkpoint, 0), solo(checkpoint, 1)
     together = values_together(checkpoint.model, first, second)
@@ -108,7 +116,7 @@ def test_changing_the_picture_of_one_row_leaves_the_others_to_the_last_bit(wrapp
         first = model.vision.layers[1].layer_output.save()
     kept = (slice(None), slice(0, first.shape[1])) if packed else slice(0, 1)
     assert torch.equal(tower[kept], before[kept])
-    assert torch.equal(logits[0], wrapper.logits[0])
+    assert_untouched(wrapper, logits[0], wrapper.logits[0])
     assert not torch.allclose(logits[1], wrapper.logits[1])
 
 
@@ -159,7 +167,7 @@ def test_an_edit_in_one_invoke_leaves_the_other_alone(wrapper, value):
                 edited = model.logits.save()
             with tracer.invoke(**second):
                 untouched = model.logits.save()
-        assert torch.equal(untouched, plain_second)
+        assert_untouched(wrapper, untouched, plain_second)
         assert not torch.allclose(edited, plain_first)
 
 

@@ -234,7 +234,7 @@ def test_a_folder_without_a_config(tmp_path):
 def test_a_config_file_of_a_type_that_transformers_does_not_know(tmp_path):
     (tmp_path / "config.json").write_text('{"model_type": "llava_of_tomorrow", "vision_config": {}}')
     with pytest.raises(
-        UnsupportedFamily, match="no wrapper entry for model_type 'llava_of_tomorrow'; known: .*llava, "
+        UnsupportedFamily, match=r"no wrapper entry for model_type 'llava_of_tomorrow'; known: .*llava, "
     ):
         StandardizedTransformer(str(tmp_path))
 

@@ -8,10 +8,16 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-__all__ = ["PACKED", "Row"]
+__all__ = ["MIXTURE", "PACKED", "Row"]
 
 #: Three pictures, two of them in the first prompt, packed into one row of patches.
 PACKED: dict[str, Any] = {"prompts": (2, 1), "pictures": (6, 6, 2)}
+
+#: A mixture of experts.
+MIXTURE: dict[str, Any] = {
+    "unread": ("router_logits",),
+    "mingles": "an expert multiplies the tokens of all rows that are sent to it at once",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +34,7 @@ class Row:
         added: Native names of the modules of a text block whose outputs are added to the stream, where these are not
             the attention and the MLP themselves.
         reordered: Why the projector's rows are not in the order in which they are written; empty where they are.
+        mingles: Why a neighbour in the batch changes a row's last bits; empty where it does not.
         pre_norm: The native path of the norm that patches pass before positions are added to them.
         video: Makes an encoding of one video of two frames, each of 4 x 6 patches, where the wrapper takes videos.
         pictures: The image tokens of each picture.
@@ -47,6 +54,7 @@ class Row:
     added: tuple[str, str] | None = None
     video: Callable[[], dict[str, Tensor]] | None = None
     reordered: str = ""
+    mingles: str = ""
     pre_norm: str = ""
     pictures: tuple[int, ...] = (16, 16)
     prompts: tuple[int, int] = (1, 1)

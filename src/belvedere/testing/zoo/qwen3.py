@@ -14,7 +14,7 @@ from transformers import (
     Qwen3VLVisionConfig,
 )
 
-from belvedere.testing.row import Row
+from belvedere.testing.row import MIXTURE, Row
 from belvedere.testing.zoo.qwen import QWEN, QWEN_ROW
 from belvedere.testing.zoo.text import MROPE, TEXT, TEXT_ROW, qwen3_5_text
 
@@ -53,15 +53,14 @@ def qwen3_5_moe() -> Qwen3_5MoeConfig:
     return Qwen3_5MoeConfig(vision_config=Qwen3_5MoeVisionConfig(**TOWER), text_config=qwen3_5_moe_text(), **QWEN)
 
 
-#: transformers' routers return their scores beside the choice that they have made.
-REPORTED = ("router_logits",)
-
+#: With the state that a recurrent mixer leaves for a next forward.
+STATEFUL: dict[str, Any] = {**MIXTURE, "unread": ("state_output", *MIXTURE["unread"])}
 #: The stream that leaves a tower block with a merger is that merger's too.
 TAPPED = ("vision.layers[1].layer_input",)
 
 ROWS: dict[str, Row] = {
     "qwen3_vl": Row(config=qwen3_vl, shared=TAPPED, **QWEN_ROW),
-    "qwen3_vl_moe": Row(config=qwen3_vl_moe, shared=TAPPED, unread=REPORTED, **QWEN_ROW),
-    "qwen3_5_moe_text": Row(config=qwen3_5_moe_text, unread=("state_output", *REPORTED), **TEXT_ROW),
-    "qwen3_5_moe": Row(config=qwen3_5_moe, unread=("state_output", *REPORTED), **QWEN_ROW),
+    "qwen3_vl_moe": Row(config=qwen3_vl_moe, shared=TAPPED, **MIXTURE, **QWEN_ROW),
+    "qwen3_5_moe_text": Row(config=qwen3_5_moe_text, **STATEFUL, **TEXT_ROW),
+    "qwen3_5_moe": Row(config=qwen3_5_moe, **STATEFUL, **QWEN_ROW),
 }
