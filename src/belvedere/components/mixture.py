@@ -3,6 +3,9 @@
 transformers' mixtures share one form: a router returns ``(logits, weights, indices)`` for the flat tokens, and one
 module holds all experts and is called as ``experts(tokens, indices, weights)``. What a single expert returns is no
 tensor of that forward, so it is recomputed for the blocks that are read, by the same module, one choice at a time.
+
+An expert multiplies the tokens of all rows that are sent to it at once, so a neighbour in the batch can change the last
+bits of a row.
 """
 
 from __future__ import annotations

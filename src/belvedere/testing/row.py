@@ -9,7 +9,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-__all__ = ["PACKED", "Later", "Row", "Scaled"]
+__all__ = ["MIXTURE", "PACKED", "Later", "Row", "Scaled"]
 
 #: What an encoding may say of each picture's size.
 SIZES = (
@@ -23,6 +23,11 @@ SIZES = (
 
 #: Three pictures, two of them in the first prompt, packed into one row of patches.
 PACKED: dict[str, Any] = {"prompts": (2, 1), "pictures": (6, 6, 2)}
+
+#: A mixture of experts.
+MIXTURE: dict[str, Any] = {
+    "mingles": "an expert multiplies the tokens of all rows that are sent to it at once",
+}
 
 
 @dataclass(frozen=True)
@@ -71,6 +76,7 @@ class Row:
         blockless: Where a tower has no blocks and ``tower`` is its own path: its last module's native name.
         added: Native names of the modules of a text block whose outputs are added to the stream, where these are not
             the attention and the MLP themselves; an empty one is the part itself.
+        mingles: Why a neighbour in the batch changes a row's last bits; empty where it does not.
         pre_norm: The native path of the norm that patches pass before positions are added to them.
         also: Values of a text block that are added to the stream beside what attention and MLP add, with the native
             names of the modules whose outputs they are.
@@ -87,8 +93,6 @@ class Row:
         scale: What the products of queries and keys are multiplied by, where it is not the root of the head's width.
         cap: What the scores are capped at by a hyperbolic tangent, where they are.
         kernels: The attention implementations that it takes.
-        moves: How far a prompt's logits may move when another prompt of the batch is edited: an expert of a mixture
-            multiplies the tokens of all prompts at once, and rounds by their number.
         skipped: A text block that the model can run without.
         tiles: How many entries of each row of ``pixel_values`` are real, where they are stacked along its second axis.
         stacked: What such a row is: a picture cut into tiles, or a prompt with its pictures.
@@ -115,6 +119,7 @@ class Row:
     parts: tuple[str | Scaled, str | Scaled] = ("self_attn", "mlp")
     added: tuple[str | Scaled, str | Scaled] | None = None
     video: Callable[[], dict[str, Tensor]] | None = None
+    mingles: str = ""
     pre_norm: str = ""
     blockless: str = ""
     also: Mapping[str, str] = field(default_factory=dict)
@@ -129,7 +134,6 @@ class Row:
     scale: float | None = None
     cap: float | None = None
     kernels: tuple[str, ...] = ("sdpa", "eager")
-    moves: float = 0.0
     skipped: int = 1
     tiles: tuple[int, ...] = ()
     stacked: Literal["picture", "prompt"] = "picture"

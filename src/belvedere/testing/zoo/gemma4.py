@@ -14,7 +14,7 @@ from transformers import (
 )
 
 from belvedere.testing.encodings import IMAGE_TOKEN, VIDEO_TOKEN, text_inputs, words
-from belvedere.testing.row import Row
+from belvedere.testing.row import MIXTURE, Row
 from belvedere.testing.zoo.text import GEMMA3, TEXT, TEXT_ROW
 
 #: Rows and columns of each picture's patches, of 8 by 8 pixels.
@@ -167,7 +167,7 @@ ROWS: dict[str, Row] = {
     "gemma4": Row(config=gemma4, shared=STORED, besides=("per_layer_input",), **SMALL, **PICTURES),
     "gemma4_towerless": Row(config=gemma4_towerless, inputs=text_inputs, shared=STORED, **SMALL),
     "gemma4_large": Row(
-        config=gemma4_large, **{**SMALL, "also": {}}, attends="pictures both ways", moves=1e-5, **PICTURES
+        config=gemma4_large, **{**SMALL, "also": {}}, attends="pictures both ways", **MIXTURE, **PICTURES
     ),
     "gemma4_unified_text": Row(config=gemma4_unified_text, **{**SMALL, "also": {}}, **TEXT_ROW),
     "gemma4_unified": Row(

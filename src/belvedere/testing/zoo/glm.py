@@ -16,7 +16,7 @@ from transformers import (
 )
 
 from belvedere.testing.encodings import IMAGE_TOKEN, VIDEO_TOKEN, video_inputs
-from belvedere.testing.row import Row
+from belvedere.testing.row import MIXTURE, Row
 from belvedere.testing.zoo.qwen import QWEN_ROW, QWEN_TEXT
 from belvedere.testing.zoo.text import MROPE, TEXT
 
@@ -68,6 +68,6 @@ GLM_ROW: dict[str, Any] = {**QWEN_ROW, "video": partial(video_inputs, IMAGE_TOKE
 
 ROWS: dict[str, Row] = {
     "glm4v": Row(config=glm4v, added=GLM, pre_norm=NORM, **GLM_ROW),
-    "glm4v_moe": Row(config=glm4v_moe, pre_norm=NORM, **GLM_ROW),
+    "glm4v_moe": Row(config=glm4v_moe, pre_norm=NORM, **MIXTURE, **GLM_ROW),
     "glm_ocr": Row(config=glm_ocr, added=GLM, **GLM_ROW),
 }

@@ -1,12 +1,10 @@
 """Kimi K2.5 and DeepSeek-V3, its text stack: a latent attention, routed experts, MoonViT as tower."""
 
-from typing import Any
-
 import torch
 from transformers import DeepseekV3Config, Kimi_K25Config, Kimi_K25VisionConfig
 
 from belvedere.testing.encodings import IMAGE_TOKEN, VIDEO_TOKEN, qwen_inputs
-from belvedere.testing.row import PACKED, Row
+from belvedere.testing.row import MIXTURE, PACKED, Row
 from belvedere.testing.zoo.text import TEXT, TEXT_ROW
 
 
@@ -58,16 +56,14 @@ def kimi_inputs() -> dict[str, torch.Tensor]:
     return {**inputs, "pixel_values": patches[:, : 3 * 8 * 8].reshape(-1, 3, 8, 8)}
 
 
-ROUTED: dict[str, Any] = {}
-
 ROWS: dict[str, Row] = {
-    "deepseek_v3": Row(config=deepseek_v3, **ROUTED, **TEXT_ROW),
+    "deepseek_v3": Row(config=deepseek_v3, **MIXTURE, **TEXT_ROW),
     "kimi_k25": Row(
         config=kimi_k25,
         inputs=kimi_inputs,
         tower="model.vision_tower.layers",
         parts=("attn", "mlp"),
         **PACKED,
-        **ROUTED,
+        **MIXTURE,
     ),
 }

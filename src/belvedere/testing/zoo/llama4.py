@@ -6,7 +6,7 @@ from typing import Any
 from transformers import Llama4Config, Llama4TextConfig, Llama4VisionConfig
 
 from belvedere.testing.encodings import IMAGE_TOKEN, llava_inputs
-from belvedere.testing.row import Row
+from belvedere.testing.row import MIXTURE, Row
 from belvedere.testing.zoo.text import TEXT, TEXT_ROW
 
 
@@ -42,7 +42,7 @@ def llama4() -> Llama4Config:
     return config
 
 
-LLAMA4: dict[str, Any] = {"natives": {"mlp": "feed_forward"}}
+LLAMA4: dict[str, Any] = {**MIXTURE, "natives": {"mlp": "feed_forward"}}
 
 ROWS: dict[str, Row] = {
     "llama4_text": Row(config=llama4_text, **LLAMA4, **TEXT_ROW),

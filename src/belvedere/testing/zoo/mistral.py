@@ -6,7 +6,7 @@ from typing import Any
 from transformers import Ministral3Config, Mistral3Config, Mistral4Config
 
 from belvedere.testing.encodings import IMAGE_TOKEN, placed, placed_inputs, sized_inputs
-from belvedere.testing.row import Row
+from belvedere.testing.row import MIXTURE, Row
 from belvedere.testing.zoo.pixtral import PIXTRAL_ROW
 from belvedere.testing.zoo.text import TEXT, TEXT_ROW
 from belvedere.testing.zoo.towers import pixtral
@@ -71,7 +71,7 @@ ROWS: dict[str, Row] = {
     "mistral3_mistral4": Row(
         config=mistral3_mistral4,
         scale=(0.1 * log(16) + 1) ** 2 * 10**-0.5,
-        moves=1e-5,
+        **MIXTURE,
         **PLACED,
     ),
 }

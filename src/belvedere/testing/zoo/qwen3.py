@@ -14,7 +14,7 @@ from transformers import (
     Qwen3VLVisionConfig,
 )
 
-from belvedere.testing.row import Row
+from belvedere.testing.row import MIXTURE, Row
 from belvedere.testing.zoo.qwen import QWEN, QWEN_ROW
 from belvedere.testing.zoo.text import MROPE, TEXT, TEXT_ROW, qwen3_5_text
 
@@ -58,7 +58,7 @@ TAPPED = ("vision.layers[1].layer_input",)
 
 ROWS: dict[str, Row] = {
     "qwen3_vl": Row(config=qwen3_vl, shared=TAPPED, **QWEN_ROW),
-    "qwen3_vl_moe": Row(config=qwen3_vl_moe, shared=TAPPED, **QWEN_ROW),
-    "qwen3_5_moe_text": Row(config=qwen3_5_moe_text, **TEXT_ROW),
-    "qwen3_5_moe": Row(config=qwen3_5_moe, **QWEN_ROW),
+    "qwen3_vl_moe": Row(config=qwen3_vl_moe, shared=TAPPED, **MIXTURE, **QWEN_ROW),
+    "qwen3_5_moe_text": Row(config=qwen3_5_moe_text, **MIXTURE, **TEXT_ROW),
+    "qwen3_5_moe": Row(config=qwen3_5_moe, **MIXTURE, **QWEN_ROW),
 }
