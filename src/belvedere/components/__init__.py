@@ -10,8 +10,8 @@ from belvedere.components.layer import Layer
 from belvedere.components.mixture import GatedSharedMixture, Mixture, SharedMixture
 from belvedere.components.mlp import Mlp
 from belvedere.components.packed import QwenVision, RotaryQwenVision
-from belvedere.components.padded import PaddedVision, PatchEmbedder
 from belvedere.components.pixtral import PixtralVision, PixtralVisionAttention
+from belvedere.components.pooled import PatchEmbedder, PooledVision
 from belvedere.components.reach import NoVision
 from belvedere.components.recurrent import LinearAttention
 from belvedere.components.sandwich import SandwichAttention, SandwichMlp, SandwichVisionAttention, SandwichVisionMlp
@@ -58,10 +58,10 @@ __all__ = [
     "MixtureBeside",
     "Mlp",
     "NoVision",
-    "PaddedVision",
     "PatchEmbedder",
     "PixtralVision",
     "PixtralVisionAttention",
+    "PooledVision",
     "QwenVision",
     "QwenVisionAttention",
     "RotaryQwenVision",
