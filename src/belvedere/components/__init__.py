@@ -14,8 +14,8 @@ from belvedere.components.mixture import GatedSharedMixture, Mixture, SharedMixt
 from belvedere.components.mlp import Mlp
 from belvedere.components.moon import MoonPositions, MoonVision, MoonVisionAttention
 from belvedere.components.packed import QwenVision, RotaryQwenVision
-from belvedere.components.padded import PaddedVision, PatchEmbedder
 from belvedere.components.pixtral import PixtralVision, PixtralVisionAttention
+from belvedere.components.pooled import PatchEmbedder, PooledVision
 from belvedere.components.reach import NoVision
 from belvedere.components.recurrent import LinearAttention
 from belvedere.components.sandwich import SandwichAttention, SandwichMlp, SandwichVisionAttention, SandwichVisionMlp
@@ -76,11 +76,11 @@ __all__ = [
     "MoonVisionAttention",
     "NoVision",
     "Note",
-    "PaddedVision",
     "PatchEmbedder",
     "PixtralVision",
     "PixtralVisionAttention",
     "PlacedGlmVision",
+    "PooledVision",
     "QwenVision",
     "QwenVisionAttention",
     "RotaryQwenVision",

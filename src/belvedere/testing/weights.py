@@ -8,7 +8,7 @@ __all__ = ["randomize"]
 
 
 def randomize(module: Any, seed: int = 1) -> Any:
-    """Fill every parameter, and every vector among the saved buffers (a gate, a scale, a bias), with seeded noise.
+    """Fill every parameter, and every float buffer that a checkpoint saves, with seeded noise.
 
     Args:
         module: A transformers model, changed in place.
@@ -21,7 +21,7 @@ def randomize(module: Any, seed: int = 1) -> Any:
     saved = set(module.state_dict())
     buffers = [held for name, held in module.named_buffers() if name in saved and held.is_floating_point()]
     with torch.no_grad():
-        for held in [*module.parameters(), *(held for held in buffers if held.ndim <= 1)]:
+        for held in [*module.parameters(), *buffers]:
             noise = torch.randn(held.shape, generator=made)
             held.copy_(noise * 0.2 + (held.ndim <= 1) * 0.5)
     return module.eval()

@@ -34,6 +34,8 @@ def gemma4_text(**given: Any) -> Gemma4TextConfig:
         **{
             **TEXT,
             "num_hidden_layers": 4,
+            # Random weights may choose any token, and a generation of three is to have three.
+            "eos_token_id": None,
             "vocab_size_per_layer_input": 64,
             "global_head_dim": 16,
             "sliding_window": 6,
