@@ -56,7 +56,7 @@ class ImageBatcher(Batcher):
             self._refuse_beams()
         row = 0
         for (given, keywords), shown in zip(self.invokes, pictures, strict=True):
-            counts = {"images": shown.count, "patches": sum(shown.patches), "tokens": shown.placeholders}
+            counts = {"images": shown.images, "patches": sum(shown.patches), "tokens": shown.placeholders}
             runs = {axis: (self.totals[axis], length) for axis, length in counts.items()}
             self.shares[row] = Share(**runs, pictures=shown)
             self.totals = {axis: self.totals[axis] + length for axis, length in counts.items()}

@@ -61,7 +61,7 @@ T = TypeVar("T")
 Reason = str | Callable[[Any], str | None] | None
 Select = Part | Callable[[Any], Part]
 Restore = Callable[[Any, Any, Any], Any]
-Place = str | Callable[[Any], "tuple[Standard, str]"]
+Place = str | Callable[[Any], "tuple[Any, str]"]
 
 
 class Value(eproperty, Generic[T]):

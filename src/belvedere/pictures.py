@@ -25,6 +25,7 @@ class Pictures:
         patches: The rows that each picture has in the tower, frames together.
         tokens: The placeholders that each picture has in the text sequence.
         grids: ``(frames, rows, columns)`` of each picture's patches.
+        tiles: How many tiles each picture is cut into, each a row on the tower's image axis; one by default.
         placeholders: The image tokens of the prompt, all pictures together.
         videos: Whether a video is among the inputs.
         unknown: Whether the input is encoded by someone else, so that it may show anything.
@@ -33,6 +34,7 @@ class Pictures:
     patches: tuple[int, ...] = ()
     tokens: tuple[int, ...] = ()
     grids: tuple[tuple[int, int, int], ...] = ()
+    tiles: tuple[int, ...] = ()
     placeholders: int = 0
     videos: bool = False
     unknown: bool = False
@@ -41,6 +43,11 @@ class Pictures:
     def count(self) -> int:
         """How many pictures there are."""
         return len(self.patches)
+
+    @property
+    def images(self) -> int:
+        """How many rows the pictures have on the tower's image axis: one each, or one for each tile."""
+        return sum(self.tiles) if self.tiles else self.count
 
 
 def count_pictures(vision: Any, encoding: Mapping[str, Any]) -> Pictures:
@@ -52,17 +59,23 @@ def count_pictures(vision: Any, encoding: Mapping[str, Any]) -> Pictures:
     """
     videos = encoding.get("pixel_values_videos") is not None
     placeholders = _placeholders(vision, encoding)
+    tiles: list[int] = []
     if encoding.get("image_grid_thw") is not None:
         grids = [(int(frames), int(rows), int(columns)) for frames, rows, columns in encoding["image_grid_thw"]]
         fold = vision.spatial_merge_size**2
         tokens = [frames * rows * columns // fold for frames, rows, columns in grids]
+    elif vision.root.family.facts.tiled is not None:
+        shown = _tiled(vision, encoding)
+        tiles, tokens = [tile for tile, _ in shown], [count for _, count in shown]
+        grids = [(tile, *_tile(vision, encoding)) for tile in tiles]
     else:
         grids = _grids(vision, encoding)
         tokens = _tokens(vision, encoding, grids)
     return Pictures(
-        patches=tuple(frames * rows * columns for frames, rows, columns in grids),
+        patches=tuple(_rows(encoding, grids)),
         tokens=tuple(tokens),
         grids=tuple(grids),
+        tiles=tuple(tiles),
         placeholders=placeholders,
         videos=videos,
     )
@@ -73,6 +86,13 @@ def _placeholders(vision: Any, encoding: Mapping[str, Any]) -> int:
     return 0 if token is None or ids is None else int((torch.as_tensor(ids) == token).sum())
 
 
+def _rows(encoding: Mapping[str, Any], grids: list[tuple[int, int, int]]) -> list[int]:
+    """How many rows each picture has in the tower: its patches, and what pads them where they come padded."""
+    if encoding.get("spatial_shapes") is not None and grids:
+        return [int(encoding["pixel_values"].shape[1])] * len(grids)
+    return [frames * rows * columns for frames, rows, columns in grids]
+
+
 def _grids(vision: Any, encoding: Mapping[str, Any]) -> list[tuple[int, int, int]]:
     """The patch grid of each picture that a tower of square patches sees, a tile counting as a picture."""
     if encoding.get("image_position_ids") is not None:
@@ -80,12 +100,29 @@ def _grids(vision: Any, encoding: Mapping[str, Any]) -> list[tuple[int, int, int
         last = torch.as_tensor(encoding["image_position_ids"]).amax(1) + 1
         return [(1, int(rows), int(columns)) for columns, rows in last]
     pixels, sizes = encoding.get("pixel_values"), encoding.get("image_sizes")
+    if encoding.get("spatial_shapes") is not None:
+        return [(1, int(rows), int(columns)) for rows, columns in encoding["spatial_shapes"]]
     if pixels is None or pixels.ndim < 4:
         return []
     if vision.root.family.rows.packed and sizes is not None:
         return [(1, int(height) // vision.patch_size, int(width) // vision.patch_size) for height, width in sizes]
     rows, columns = (side // vision.patch_size for side in pixels.shape[-2:])
     return [(1, rows, columns)] * (pixels[..., 0, 0, 0].numel())
+
+
+def _tile(vision: Any, encoding: Mapping[str, Any]) -> tuple[int, int]:
+    """The patch rows and columns of one tile."""
+    rows, columns = (side // vision.patch_size for side in encoding["pixel_values"].shape[-2:])
+    return rows, columns
+
+
+def _tiled(vision: Any, encoding: Mapping[str, Any]) -> list[tuple[int, int]]:
+    """The tiles and the image tokens of each picture, where the wrapper has a rule of its own."""
+    if encoding.get("pixel_values") is None:
+        return []
+    facts, config = vision.root.family.facts, vision.root.source_config
+    shown: list[tuple[int, int]] = facts.tiled(config, encoding, *_tile(vision, encoding))
+    return shown
 
 
 def _tokens(vision: Any, encoding: Mapping[str, Any], grids: list[tuple[int, int, int]]) -> list[int]:

@@ -6,6 +6,7 @@ from itertools import accumulate, pairwise
 from typing import Any, ClassVar
 
 import torch
+from nnsight.intervention.envoy import Envoy
 from torch import Tensor
 
 from belvedere.components.gathering import Reasons, stack_support
@@ -15,7 +16,7 @@ from belvedere.components.standard import Standard
 from belvedere.descriptors import KeptValue, absent, as_held, value
 from belvedere.errors import InputError, Unavailable
 from belvedere.layouts import ImageFeatures, ImageFeaturesPerImage, ImageTokenMask, MergedPatches, Patches
-from belvedere.select import Argument, First
+from belvedere.select import Argument, First, FirstArgument
 
 __all__ = ["Vision", "root_input"]
 
@@ -60,18 +61,6 @@ def video_scatter_input(host: Vision) -> tuple[Standard, str]:
     return host.root.scatter, f":{host.root.scatter.video_scatter}.input"
 
 
-def not_merged(host: Vision) -> str | None:
-    """The reason, where patches are not folded into image tokens by the wrapper."""
-    if unseen(host) is None and host.root.family.facts.merged is None:
-        return "this tower's patches are not folded, the projector takes one row for each; read projector.input"
-    return unseen(host)
-
-
-def merged_input(host: Vision) -> tuple[Standard, str]:
-    """Where the folded patches are an argument."""
-    return host.root, f"{host.root.family.facts.merged}.input"
-
-
 def positions(host: Vision) -> tuple[Standard, str]:
     """Where what is added to the patches is served."""
     return host, host.POSITIONS
@@ -86,6 +75,18 @@ def last_stream(host: Vision) -> tuple[Standard, str]:
     """Where the tower's last stream is served: its final norm, or its last block where it has none."""
     last = host.LISTS[-1]
     return host, "norm.output" if "norm" in vars(host) else f"{last}.{len(getattr(host, last)) - 1}.output"
+
+
+def folded_patches(host: Vision) -> tuple[Envoy, str]:
+    """Where the folded patches enter the projector's MLP."""
+    return host.root.projector, f"{host.root.family.facts.merged}.input"
+
+
+def unfolded(host: Vision) -> str | None:
+    """The reason, where the projector takes one row for each patch."""
+    if unseen(host) is None and not host.root.family.facts.merged:
+        return "this tower's patches are not folded, the projector takes one row for each; read projector.input"
+    return unseen(host)
 
 
 def from_rows(host: Standard, edited: Any, held: Any) -> Any:
@@ -197,14 +198,18 @@ class Vision(Stack):
         return as_patches(held)
 
     @value(
-        merged_input,
-        select=Argument(0),
+        folded_patches,
+        select=FirstArgument(),
         restore=as_held,
-        unavailable=not_merged,
+        unavailable=unfolded,
         description="what the projector's MLP receives where patches are folded",
     )
     def merged_patches(self, held: Tensor) -> MergedPatches:
-        """Each block of patches that becomes one image token, side by side, as the projector's MLP receives it."""
+        """The patches of each block in one row per image token, as the projector's MLP receives them.
+
+        Where the projector lays its grid out otherwise this is a copy: edits and assignment land, and a gradient
+        reaches it once it is written back.
+        """
         return held.flatten(0, -2)
 
     @value(
@@ -291,6 +296,13 @@ class Vision(Stack):
         return int(self.config.hidden_size)
 
     @property
+    def merged_hidden_size(self) -> int:
+        """The width of `merged_patches`: a block's patches side by side."""
+        if (reason := unfolded(self)) is not None:
+            raise Unavailable("vision.merged_hidden_size", reason)
+        return int(self.root.projector.get(self.root.family.facts.merged)._module.in_features)
+
+    @property
     def num_heads(self) -> int:
         """How many heads each block has."""
         return int(self.config.num_attention_heads)
@@ -327,13 +339,6 @@ class Vision(Stack):
         """How many patches a side are folded into one image token; 1 where none are."""
         ratio = getattr(self.config, "pixel_shuffle_ratio", getattr(self.root.source_config, "downsample_ratio", 1))
         return int(getattr(self.config, "spatial_merge_size", round(1 / ratio)))
-
-    @property
-    def merged_hidden_size(self) -> int:
-        """The width of `merged_patches`."""
-        if (reason := not_merged(self)) is not None:
-            raise Unavailable("vision.merged_hidden_size", reason)
-        return int(self.root.get(self.root.family.facts.merged)._module.in_features)
 
     @property
     def window_size(self) -> int:

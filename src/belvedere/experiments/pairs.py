@@ -14,6 +14,7 @@ from belvedere.experiments.runs import Side, encoded, kept
 
 if TYPE_CHECKING:
     from belvedere.experiments.sites import Site
+    from belvedere.pictures import Pictures
     from belvedere.standardized import StandardizedTransformer
 
 __all__ = ["Groups", "Pair", "image_tokens"]
@@ -66,7 +67,7 @@ class Pair:
         if shown.videos or not shown.count:
             what = "videos" if shown.videos else "no pictures"
             raise InputError(f"{site.path} is patched picture by picture, and the inputs show {what}")
-        return sum(patches + sum(model.family.rows.around(patches)) for patches in shown.patches)
+        return sum(patches + sum(model.family.rows.around(patches)) for patches in _tiles(shown))
 
     def usual(self, model: StandardizedTransformer, site: Site) -> list[int]:
         """The positions that are swept by default: patches, image tokens, or every token where no picture is shown."""
@@ -75,7 +76,7 @@ class Pair:
             return found.tolist() if len(found) else kept(self.corrupt.encoding).nonzero().flatten().tolist()
         numbers: list[int] = []
         start = 0
-        for patches in self.corrupt.pictures.patches:
+        for patches in _tiles(self.corrupt.pictures):
             before, after = model.family.rows.around(patches)
             numbers += range(start + before, start + before + patches)
             start += before + patches + after
@@ -106,6 +107,12 @@ def image_tokens(model: StandardizedTransformer, side: Side) -> Tensor:
     token = model.placeholder("image")
     ids = side.encoding["input_ids"][0]
     return (ids == token).nonzero().flatten().cpu() if token is not None else torch.empty(0, dtype=torch.long)
+
+
+def _tiles(shown: Pictures) -> list[int]:
+    """The patches of each tile, one after the other; a picture that is not cut is one tile."""
+    each = zip(shown.patches, shown.tiles or (1,) * shown.count, strict=True)
+    return [patches // tiles for patches, tiles in each for _ in range(tiles)]
 
 
 def _as_group(entry: int | Iterable[int]) -> Sequence[int]:

@@ -6,8 +6,11 @@ from typing import Any
 
 from belvedere.components import ImageScatter, Standard, Text, Vision
 
-__all__ = ["ROOT_SCATTER", "Rows", "Wrapper", "every_patch", "fixed", "folded", "pooled", "shuffled"]
+__all__ = ["ROOT_SCATTER", "Rows", "Wrapper", "by_ratio", "every_patch", "fixed", "folded", "pooled"]
 
+#: How many tiles and image tokens each picture of an encoding becomes, from the wrapper's config, the encoding, and the
+#: patch rows and columns of one tile.
+Tiled = Callable[[Any, Mapping[str, Any], int, int], list[tuple[int, int]]]
 #: How many image tokens a picture becomes, from the wrapper's config, its patch rows and columns, the CLS rows kept.
 Tokens = Callable[[Any, int, int, int], int]
 
@@ -22,7 +25,7 @@ def folded(config: Any, rows: int, columns: int, before: int) -> int:
     return int((rows // config.spatial_merge_size) * (columns // config.spatial_merge_size))
 
 
-def shuffled(config: Any, rows: int, columns: int, before: int) -> int:
+def by_ratio(config: Any, rows: int, columns: int, before: int) -> int:
     """One token for each block of patches that a pixel shuffle lays side by side, by the wrapper's or tower's ratio."""
     ratio = getattr(config, "downsample_ratio", None) or config.vision_config.pixel_shuffle_ratio
     return int(rows * ratio) * int(columns * ratio)
@@ -84,13 +87,15 @@ class Wrapper:
         scatter: The envoy that knows how it does so; ``None`` where it does not.
         image_token: The config's name for the image placeholder's id.
         tokens: How many image tokens a picture becomes; ``None`` where that depends on more than its patches.
+        tiled: The tiles and image tokens of each picture, where a picture is cut into tiles or several are stacked with
+            padding between them; it is asked in place of ``tokens``.
         video_token: The config's name for the video placeholder's id; ``None`` where the model takes no video.
         first_position: The position that the model gives a prompt's first token.
         forward: What the model's forward is called with unless a user says otherwise.
         config: Fields that the forward needs in the checkpoint's config to run; set when it is loaded.
         alone: Why several invokes of one trace cannot show pictures; empty where they can.
-        merged: The module that takes the patches after they are folded, by its path from the root, such as
-            ``projector.linear_1``; ``None`` where the patches are not folded, or the tower's own entry says.
+        merged: The projector's module whose input is the folded patches, by its path in the projector; empty where the
+            projector folds none.
     """
 
     text: str = "model.language_model"
@@ -103,7 +108,8 @@ class Wrapper:
     video_token: str | None = None
     first_position: int = 0
     tokens: Tokens | None = every_patch
-    merged: str | None = None
+    tiled: Tiled | None = None
+    merged: str = ""
     alone: str = ""
     forward: Mapping[str, Any] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)

@@ -76,6 +76,7 @@ class Row:
         later: A tower's second list of blocks, where it has one.
         cross: As `added`, of the text blocks that attend to pictures; where there are any, nothing is written over the
             placeholders.
+        cuts: How many tiles each picture is cut into, one after the other in ``pixel_values``.
         embedded: The native path of the module that takes the patches with their positions; empty where it is the
             tower's ``embeddings`` that return them.
         forward: What the model is called with beside its inputs.
@@ -105,6 +106,7 @@ class Row:
     later: Later | None = None
     cross: tuple[Scaled, Scaled] | None = None
     alone: str = ""
+    cuts: tuple[int, ...] = ()
     embedded: str = ""
     forward: Mapping[str, Any] = field(default_factory=dict)
     ungenerated: str = ""
@@ -137,6 +139,8 @@ class Row:
         grids = inputs.get("image_grid_thw")
         patches = None if grids is None else grids.prod(-1).tolist()
         rows = shown if patches is None else slice(sum(patches[: shown.start]), sum(patches[: shown.stop]))
+        if self.cuts:
+            rows = slice(sum(self.cuts[: shown.start]), sum(self.cuts[: shown.stop]))
         own["pixel_values"] = inputs["pixel_values"][rows]
         return own | {key: inputs[key][shown] for key in PER_PICTURE if key in inputs}
 

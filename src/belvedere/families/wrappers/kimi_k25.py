@@ -7,5 +7,5 @@ WRAPPER = Wrapper(
     projector="model.mm_projector",
     scatter=ImageAndVideoScatter,
     video_token="video_token_id",
-    merged="projector.in_proj",
+    merged="in_proj",
 )
