@@ -17,7 +17,7 @@ def dense(model):
     return [number for number, block in enumerate(model.layers) if isinstance(vars(block)["mlp"], DenseMixture)]
 
 
-@pytest.fixture(params=[name for name in ROWS if name.startswith("llama4")])
+@pytest.fixture(params=[name for name in ROWS if name in ("llama4", "llama4_text")])
 def mixed(request):
     from conftest import _built
 

@@ -11,7 +11,8 @@ def test_the_towers_rows_are_the_patches_and_what_stands_around_them(wrapper):
     if "image_position_ids" in wrapper.inputs:
         # There the encoding pads pictures to one length.
         return
-    expected = sum(patches + sum(model.family.rows.around(patches)) for patches in shown.patches)
+    cut = zip(shown.patches, shown.tiles or (1,) * shown.count, strict=True)
+    expected = sum(patches + tiles * sum(model.family.rows.around(patches // tiles)) for patches, tiles in cut)
     assert rows.shape[0] * rows.shape[1] == expected
 
 

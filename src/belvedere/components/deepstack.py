@@ -52,6 +52,8 @@ class DeepstackLayer(Layer):
     ``layers[i + 1].layer_input == layers[i].layer_output``, plus ``layers[i].deepstack_output`` at the image tokens.
     """
 
+    ENTERS = ("deepstack_output",)
+
     @value(after_block, select=Argument(2), unavailable=no_features, description="tower features added after the block")
     def deepstack_output(self, held: Tensor) -> ImageFeatures:
         """The tower features that are added to the stream after this block, one row per image token, flat.

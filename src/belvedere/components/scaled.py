@@ -34,6 +34,7 @@ class ScaledLayer(Layer):
     """
 
     AXES = {"per_layer": "per_layer_size"}
+    ENTERS = ("per_layer_input",)
 
     @value(
         "input",

@@ -79,10 +79,7 @@ def last_stream(host: Vision) -> tuple[Standard, str]:
 
 def folded_patches(host: Vision) -> tuple[Envoy, str]:
     """Where the folded patches enter the projector's MLP."""
-    merged = host.root.family.facts.merged
-    if merged.startswith("vision."):
-        return host, f"{merged.removeprefix('vision.')}.input"
-    return host.root.projector, f"{merged}.input"
+    return host.root.projector, f"{host.root.family.facts.merged}.input"
 
 
 def unfolded(host: Vision) -> str | None:
@@ -346,8 +343,7 @@ class Vision(Stack):
         """The width of `merged_patches`: a block's patches side by side."""
         if (reason := unfolded(self)) is not None:
             raise Unavailable("vision.merged_hidden_size", reason)
-        host, place = folded_patches(self)
-        return int(host.get(place.removesuffix(".input"))._module.in_features)
+        return int(self.root.projector.get(self.root.family.facts.merged)._module.in_features)
 
     @property
     def num_heads(self) -> int:

@@ -14,6 +14,7 @@ from belvedere.experiments.runs import Side, encoded, kept
 
 if TYPE_CHECKING:
     from belvedere.experiments.sites import Site
+    from belvedere.pictures import Pictures
     from belvedere.standardized import StandardizedTransformer
 
 __all__ = ["Groups", "Pair", "image_tokens"]
@@ -66,9 +67,7 @@ class Pair:
         if shown.videos or not shown.count:
             what = "videos" if shown.videos else "no pictures"
             raise InputError(f"{site.path} is patched picture by picture, and the inputs show {what}")
-        rows = model.family.rows
-        tiles = shown.tiles or (1,) * shown.count
-        return sum(own + many * sum(rows.around(own // many)) for own, many in zip(shown.patches, tiles, strict=True))
+        return sum(patches + sum(model.family.rows.around(patches)) for patches in _tiles(shown))
 
     def usual(self, model: StandardizedTransformer, site: Site) -> list[int]:
         """The positions that are swept by default: patches, image tokens, or every token where no picture is shown."""
@@ -77,12 +76,10 @@ class Pair:
             return found.tolist() if len(found) else kept(self.corrupt.encoding).nonzero().flatten().tolist()
         numbers: list[int] = []
         start = 0
-        shown = self.corrupt.pictures
-        for patches, tiles in zip(shown.patches, shown.tiles or (1,) * shown.count, strict=True):
-            before, after = model.family.rows.around(patches // tiles)
-            for _ in range(tiles):
-                numbers += range(start + before, start + before + patches // tiles)
-                start += before + patches // tiles + after
+        for patches in _tiles(self.corrupt.pictures):
+            before, after = model.family.rows.around(patches)
+            numbers += range(start + before, start + before + patches)
+            start += before + patches + after
         return numbers
 
     def groups(
@@ -110,6 +107,12 @@ def image_tokens(model: StandardizedTransformer, side: Side) -> Tensor:
     token = model.placeholder("image")
     ids = side.encoding["input_ids"][0]
     return (ids == token).nonzero().flatten().cpu() if token is not None else torch.empty(0, dtype=torch.long)
+
+
+def _tiles(shown: Pictures) -> list[int]:
+    """The patches of each tile, one after the other; a picture that is not cut is one tile."""
+    each = zip(shown.patches, shown.tiles or (1,) * shown.count, strict=True)
+    return [patches // tiles for patches, tiles in each for _ in range(tiles)]
 
 
 def _as_group(entry: int | Iterable[int]) -> Sequence[int]:

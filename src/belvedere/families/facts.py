@@ -11,7 +11,7 @@ __all__ = [
     "ROOT_SCATTER",
     "Rows",
     "Wrapper",
-    "downsampled",
+    "by_ratio",
     "every_patch",
     "fixed",
     "folded",
@@ -36,6 +36,12 @@ def folded(config: Any, rows: int, columns: int, before: int) -> int:
     return int((rows // config.spatial_merge_size) * (columns // config.spatial_merge_size))
 
 
+def by_ratio(config: Any, rows: int, columns: int, before: int) -> int:
+    """One token for each block of patches that a pixel shuffle lays side by side, by the wrapper's or tower's ratio."""
+    ratio = getattr(config, "downsample_ratio", None) or config.vision_config.pixel_shuffle_ratio
+    return int(rows * ratio) * int(columns * ratio)
+
+
 def pooled(config: Any, rows: int, columns: int, before: int) -> int:
     """One token for each block of patches, of the side that the tower's config says."""
     side = config.vision_config.pooling_kernel_size
@@ -50,12 +56,6 @@ def shuffled(name: str) -> Tokens:
         return (rows // side) * (columns // side)
 
     return tokens
-
-
-def downsampled(config: Any, rows: int, columns: int, before: int) -> int:
-    """One token for each block of patches that a pixel shuffle lays side by side, by the wrapper's or tower's ratio."""
-    ratio = getattr(config, "downsample_ratio", None) or config.vision_config.pixel_shuffle_ratio
-    return int(rows * ratio) * int(columns * ratio)
 
 
 def fixed(name: str) -> Tokens:
@@ -113,8 +113,6 @@ class Wrapper:
         tokens: How many image tokens a picture becomes; ``None`` where that depends on more than its patches.
         tiled: The tiles and image tokens of each picture, where a picture is cut into tiles or several are stacked with
             padding between them; it is asked in place of ``tokens``.
-        merged: The module whose input is the folded patches, by its path in the projector, or after ``vision.`` in the
-            tower; empty where none are folded.
         video_token: The config's name for the video placeholder's id; ``None`` where the model takes no video.
         feature_layers: The config's name for the tower blocks whose stream the wrapper takes, where it names any.
         normed: Whether the last of them means the stream after the tower's final norm.
@@ -123,6 +121,8 @@ class Wrapper:
         forward: What the model's forward is called with unless a user says otherwise.
         config: Fields that the forward needs in the checkpoint's config to run; set when it is loaded.
         alone: Why several invokes of one trace cannot show pictures; empty where they can.
+        merged: The projector's module whose input is the folded patches, by its path in the projector; empty where the
+            projector folds none.
     """
 
     text: str = "model.language_model"

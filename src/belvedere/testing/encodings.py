@@ -17,6 +17,7 @@ __all__ = [
     "qwen_inputs",
     "sized_inputs",
     "text_inputs",
+    "tiled_inputs",
     "video_inputs",
     "words",
 ]
@@ -57,6 +58,28 @@ def llava_inputs(tokens: int = 16) -> dict[str, torch.Tensor]:
         "input_ids": ids,
         "attention_mask": (ids != 0).long(),
         "pixel_values": torch.randn(2, 3, 32, 32, generator=made),
+    }
+
+
+def tiled_inputs(tokens: int, tiles: tuple[int, ...], between: tuple[int, ...] = ()) -> dict[str, torch.Tensor]:
+    """Two prompts; two pictures in the first, one in the second, each cut into tiles.
+
+    Args:
+        tokens: How many image tokens a tile becomes.
+        tiles: How many tiles each picture is cut into.
+        between: Token ids that stand between two tiles.
+    """
+    made = torch.Generator().manual_seed(0)
+    tile = [*between, *[IMAGE_TOKEN] * tokens]
+    shown = [[3, *(tile * count)[len(between) :], 4] for count in tiles]
+    first = [1, *words(3, 1), *shown[0], *words(2, 2), *shown[1], *words(4, 3)]
+    second = [1, *words(2, 4), *shown[2], *words(3, 5)]
+    width = max(len(first), len(second))
+    ids = torch.tensor([[0] * (width - len(row)) + row for row in (first, second)])
+    return {
+        "input_ids": ids,
+        "attention_mask": (ids != 0).long(),
+        "pixel_values": torch.randn(sum(tiles), 3, 32, 32, generator=made),
     }
 
 

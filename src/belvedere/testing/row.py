@@ -102,6 +102,7 @@ class Row:
         later: A tower's second list of blocks, where it has one.
         cross: As `added`, of the text blocks that attend to pictures; where there are any, nothing is written over the
             placeholders.
+        cuts: How many tiles each picture is cut into, one after the other in ``pixel_values``.
         embedded: The native path of the module that takes the patches with their positions; empty where it is the
             tower's ``embeddings`` that return them.
         forward: What the model is called with beside its inputs.
@@ -142,6 +143,7 @@ class Row:
     later: Later | None = None
     cross: tuple[Scaled, Scaled] | None = None
     alone: str = ""
+    cuts: tuple[int, ...] = ()
     embedded: str = ""
     forward: Mapping[str, Any] = field(default_factory=dict)
     ungenerated: str = ""
@@ -174,7 +176,9 @@ class Row:
         rows = shown if patches is None else slice(sum(patches[: shown.start]), sum(patches[: shown.stop]))
         if self.stacked == "prompt":
             rows = slice(number, number + 1)
-        most = max(self.tiles[rows], default=None)
+        if self.cuts:
+            rows = slice(sum(self.cuts[: shown.start]), sum(self.cuts[: shown.stop]))
+        most = None if self.cuts else max(self.tiles[rows], default=None)
         for key in ("pixel_values", "pixel_attention_mask"):
             if key in inputs:
                 own[key] = inputs[key][rows] if most is None else inputs[key][rows, :most]

@@ -4,7 +4,8 @@ Where its config asks for a dict (the default), the forward of transformers 5.24
 output lacks; where a call asks for a tuple, what captures its outputs converts it twice. So only the config asks.
 """
 
-from belvedere.families.facts import ROOT_SCATTER, Wrapper, downsampled
+from belvedere.families.facts import ROOT_SCATTER, Wrapper, by_ratio
+from belvedere.families.runs import by_start
 
 WRAPPER = Wrapper(
     text="language_model.model",
@@ -12,8 +13,7 @@ WRAPPER = Wrapper(
     projector="multi_modal_projector",
     lm_head="language_model.lm_head",
     inner=ROOT_SCATTER,
-    tokens=downsampled,
-    merged="vision.vision_adapter.mlp.fc1",
+    tiled=by_start(by_ratio, "boi_token_id"),
     config={"return_dict": False},
     forward={"return_dict": True},
 )

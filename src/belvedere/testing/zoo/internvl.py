@@ -5,7 +5,7 @@ from typing import Any
 
 from transformers import InternVLConfig, InternVLVisionConfig
 
-from belvedere.testing.encodings import IMAGE_TOKEN, llava_inputs
+from belvedere.testing.encodings import IMAGE_TOKEN, llava_inputs, tiled_inputs
 from belvedere.testing.row import Row, Scaled
 from belvedere.testing.zoo.text import llama, qwen2
 
@@ -42,7 +42,16 @@ INTERNVL: dict[str, Any] = {
     "pictures": (4, 4),
 }
 
+#: Two pictures in the first prompt, of two tiles and of one; one of three tiles in the second.
+TILES: dict[str, Any] = {
+    "inputs": partial(tiled_inputs, 4, (2, 1, 3)),
+    "prompts": (2, 1),
+    "pictures": (8, 4, 12),
+    "cuts": (2, 1, 3),
+}
+
 ROWS: dict[str, Row] = {
+    "internvl_tiles": Row(config=internvl, **{**INTERNVL, **TILES}),
     "internvl": Row(config=internvl, **INTERNVL),
     "internvl_qk_norm": Row(config=internvl_qk_norm, **INTERNVL),
 }

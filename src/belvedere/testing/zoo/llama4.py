@@ -5,8 +5,9 @@ from typing import Any
 
 from transformers import Llama4Config, Llama4TextConfig, Llama4VisionConfig
 
-from belvedere.testing.encodings import IMAGE_TOKEN, llava_inputs
+from belvedere.testing.encodings import IMAGE_TOKEN, llava_inputs, tiled_inputs
 from belvedere.testing.row import MIXTURE, Row
+from belvedere.testing.zoo.internvl import TILES
 from belvedere.testing.zoo.text import TEXT, TEXT_ROW
 
 
@@ -36,7 +37,13 @@ def llama4() -> Llama4Config:
         vision_output_dim=28,
         rope_parameters={"rope_type": "default", "rope_theta": 10000.0},
     )
-    config = Llama4Config(vision_config=tower, text_config=llama4_text(), image_token_index=IMAGE_TOKEN)
+    config = Llama4Config(
+        vision_config=tower,
+        text_config=llama4_text(),
+        image_token_index=IMAGE_TOKEN,
+        boi_token_index=3,
+        eoi_token_index=4,
+    )
     # With its default the forward fails in transformers 5.24.
     config.return_dict = False
     return config
@@ -44,17 +51,18 @@ def llama4() -> Llama4Config:
 
 LLAMA4: dict[str, Any] = {**MIXTURE, "natives": {"mlp": "feed_forward"}}
 
+WRAPPED: dict[str, Any] = {
+    "config": llama4,
+    "blocks": "language_model.model.layers",
+    "tower": "vision_model.model.layers",
+    "embedded": "vision_model.layernorm_pre",
+    "forward": {"return_dict": True},
+    "ungenerated": "'tuple' object has no attribute",
+    **LLAMA4,
+}
+
 ROWS: dict[str, Row] = {
     "llama4_text": Row(config=llama4_text, **LLAMA4, **TEXT_ROW),
-    "llama4": Row(
-        config=llama4,
-        inputs=partial(llava_inputs, 4),
-        blocks="language_model.model.layers",
-        tower="vision_model.model.layers",
-        pictures=(4, 4),
-        embedded="vision_model.layernorm_pre",
-        forward={"return_dict": True},
-        ungenerated="'tuple' object has no attribute",
-        **LLAMA4,
-    ),
+    "llama4": Row(inputs=partial(llava_inputs, 4), pictures=(4, 4), **WRAPPED),
+    "llama4_tiles": Row(**{**WRAPPED, **TILES, "inputs": partial(tiled_inputs, 4, (2, 1, 3), (7,))}),
 }
