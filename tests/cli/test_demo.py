@@ -72,7 +72,7 @@ def test_the_demo_writes_its_report_and_finds_the_object(name, tmp_path):
     assert {file.name for file in (tmp_path / "out").iterdir()} == FILES
     assert f"{clean.answer} (probability" in done.stdout
     assert f"{corrupt.answer} (probability" in done.stdout
-    assert done.stdout.count("in the changed object") == 2
+    assert done.stdout.count("over the changed object") == 2
     assert done.stderr == ""
     page = page_of(tmp_path / "out")
     assert page.count("data:image/png;base64,") == 4

@@ -8,7 +8,7 @@ from belvedere.components import Note
 
 def other(inputs):
     """The same prompt over other pictures of the same sizes."""
-    return {**inputs, "pixel_values": inputs["pixel_values"].flip(-1) * 0.5 + 0.1}
+    return {**inputs, "pixel_values": inputs["pixel_values"].flip(-1) * 0.5}
 
 
 def test_zeroing_every_entry_makes_the_logits_independent_of_the_pixels(wrapper):
@@ -41,8 +41,7 @@ def test_entries_are_named_by_their_standard_paths(wrapper):
     entries = wrapper.model.vision.entries()
     assert entries
     for entry in entries:
-        assert entry.path in repr(entry)
-        assert "image" in repr(entry) or "tower" in repr(entry)
+        assert repr(entry).startswith(f"{entry.path}: ")
 
 
 def test_a_text_model_has_no_entries():

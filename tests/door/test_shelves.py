@@ -105,7 +105,7 @@ def test_every_component_is_used():
     used = {type(envoy) for row in ROWS for stack in stacks(row).values() for envoy in stack.modules()}
     used |= {type(model(row).scatter) for row in ROWS}
     bases = {base for klass in used for base in klass.__mro__}
-    exported = {getattr(components, name) for name in components.__all__}
+    exported = [getattr(components, name) for name in components.__all__]
     envoys = {one for one in exported if isinstance(one, type) and issubclass(one, Standard)}
     assert envoys <= bases
 

@@ -374,5 +374,5 @@ def test_user_names_and_envoys_win(llava):
 def test_an_unknown_layer(llava):
     with pytest.raises((AttributeError, IndexError, KeyError)):
         llava.model.layers[12]
-    with pytest.raises((AttributeError, IndexError, KeyError)):
+    with pytest.raises(ValueError, match="no block 12"):
         llava.model.support(layer=12)

@@ -58,7 +58,7 @@ def gemma4_both_ways() -> Gemma4TextConfig:
         enable_moe_block=True,
         num_experts=6,
         top_k_experts=2,
-        moe_intermediate_size=20,
+        moe_intermediate_size=24,
     )
 
 

@@ -13,7 +13,7 @@ def deepseek_v3() -> DeepseekV3Config:
     return DeepseekV3Config(
         **{**given, "num_key_value_heads": 4},
         first_k_dense_replace=1,
-        moe_intermediate_size=20,
+        moe_intermediate_size=24,
         n_routed_experts=6,
         num_experts_per_tok=2,
         n_group=2,

@@ -37,7 +37,7 @@ def mistral4() -> Mistral4Config:
         max_position_embeddings=64,
         rope_parameters=dict(YARN),
         first_k_dense_replace=1,
-        moe_intermediate_size=20,
+        moe_intermediate_size=24,
         n_routed_experts=6,
         num_experts_per_tok=2,
         n_group=2,

@@ -1,5 +1,6 @@
 """Qwen3-VL and the mixtures of its kin: tower features between text blocks, routed experts."""
 
+from functools import partial
 from typing import Any
 
 from transformers import (
@@ -14,6 +15,7 @@ from transformers import (
     Qwen3VLVisionConfig,
 )
 
+from belvedere.testing import processors
 from belvedere.testing.row import MIXTURE, Row
 from belvedere.testing.zoo.qwen import QWEN, QWEN_ROW
 from belvedere.testing.zoo.text import MROPE, TEXT, TEXT_ROW, qwen3_5_text
@@ -56,9 +58,12 @@ def qwen3_5_moe() -> Qwen3_5MoeConfig:
 #: The stream that leaves a tower block with a merger is that merger's too.
 TAPPED = ("vision.layers[1].layer_input",)
 
+#: All of them are spoken to through Qwen3-VL's processor.
+SPOKEN: dict[str, Any] = {**QWEN_ROW, "processor": partial(processors.qwen, "Qwen3VLProcessor")}
+
 ROWS: dict[str, Row] = {
-    "qwen3_vl": Row(config=qwen3_vl, shared=TAPPED, **QWEN_ROW),
-    "qwen3_vl_moe": Row(config=qwen3_vl_moe, shared=TAPPED, **MIXTURE, **QWEN_ROW),
+    "qwen3_vl": Row(config=qwen3_vl, shared=TAPPED, **SPOKEN),
+    "qwen3_vl_moe": Row(config=qwen3_vl_moe, shared=TAPPED, **MIXTURE, **SPOKEN),
     "qwen3_5_moe_text": Row(config=qwen3_5_moe_text, **MIXTURE, **TEXT_ROW),
-    "qwen3_5_moe": Row(config=qwen3_5_moe, **MIXTURE, **QWEN_ROW),
+    "qwen3_5_moe": Row(config=qwen3_5_moe, **MIXTURE, **SPOKEN),
 }
