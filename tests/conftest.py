@@ -80,12 +80,6 @@ def scattering(request):
     return _built[request.param, "sdpa"]
 
 
-@pytest.fixture(params=[name for name, row in ROWS.items() if row.tower and not row.alone])
-def together(request):
-    """A wrapper that keeps the pictures of several invokes apart."""
-    return _built[request.param, "sdpa"]
-
-
 @pytest.fixture(params=[(name, attention) for name in ROWS for attention in ("sdpa", "eager")], ids="-".join)
 def any_attention(request):
     return _built[request.param]

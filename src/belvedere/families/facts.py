@@ -93,7 +93,8 @@ class Wrapper:
         first_position: The position that the model gives a prompt's first token.
         forward: What the model's forward is called with unless a user says otherwise.
         config: Fields that the forward needs in the checkpoint's config to run; set when it is loaded.
-        alone: Why several invokes of one trace cannot show pictures; empty where they can.
+        by_prompt: Whether every prompt of a batch has as many pictures and tiles, so that all that is of pictures has
+            its prompts first.
         merged: The projector's module whose input is the folded patches, by its path in the projector; empty where the
             projector folds none.
     """
@@ -110,7 +111,7 @@ class Wrapper:
     tokens: Tokens | None = every_patch
     tiled: Tiled | None = None
     merged: str = ""
-    alone: str = ""
+    by_prompt: bool = False
     forward: Mapping[str, Any] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
 

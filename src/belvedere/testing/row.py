@@ -81,7 +81,7 @@ class Row:
             tower's ``embeddings`` that return them.
         forward: What the model is called with beside its inputs.
         ungenerated: What transformers' own ``generate`` fails with; empty where it runs.
-        alone: What the refusal of several invokes with pictures says; empty where they are exact.
+        alone: What the refusal of an invoke without a picture beside one with a picture says; empty where it is exact.
         scale: What the products of queries and keys are multiplied by, where it is not the root of the head's width.
         skipped: A text block that the model can run without.
         attends: What a text position attends to: all before it (in a window, where the block has one), and besides
