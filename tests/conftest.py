@@ -85,12 +85,6 @@ def scattering(request):
     return _built[request.param, "sdpa"]
 
 
-@pytest.fixture(params=[name for name, row in ROWS.items() if row.tower and not row.alone])
-def together(request):
-    """A wrapper that keeps the pictures of several invokes apart."""
-    return _built[request.param, "sdpa"]
-
-
 @pytest.fixture(params=[name for name, row in ROWS.items() if row.video is not None])
 def filmed(request):
     return _built[request.param, "sdpa"]

@@ -149,6 +149,10 @@ class ImageBatcher(Batcher):
         if ".source.zip_" in self.envoy.interleaver.location:
             # Segments of a packed row, which the attention itself deals out to the invokes.
             return None
+        if self._by_prompt():
+            # Prompts come first, each with as many pictures, tiles or heads' rows.
+            each, rest = divmod(tensor.shape[0], self.total) if tensor.ndim else (0, 1)
+            return None if rest else (0, group[0] * each, group[1] * each)
         share = self.shares[group[0]]
         if not tensor.is_floating_point():
             # Each picture's grid, or the mask of its padding.
@@ -178,6 +182,10 @@ class ImageBatcher(Batcher):
 
     def _is_image_side(self) -> bool:
         return self.envoy.is_image_side(self.envoy.interleaver.location)
+
+    def _by_prompt(self) -> bool:
+        family = self.envoy.family
+        return family.wrapper is not None and family.facts.by_prompt
 
     def _is_scatter(self) -> bool:
         return ".source." in self.envoy.interleaver.location

@@ -29,6 +29,8 @@ PER_TOKEN = {"attention_mask": 0, "mm_token_type_ids": 0, "token_type_ids": 0, "
 #: Fields of pixels, and those that say which of them are a picture and which are padding.
 PIXELS = frozenset({"pixel_values", "pixel_attention_mask"})
 REAL_PIXELS = frozenset({"image_sizes", "pixel_attention_mask", "spatial_shapes"})
+#: Fields with an axis of positions that is not their last, padded with zeros.
+BY_POSITION = frozenset({"cross_attention_mask"})
 MEDIA = frozenset({"images", "videos", "text"})
 #: What people write for `images`.
 MISSPELT = frozenset({"image", "img", "imgs", "picture", "pictures"})
@@ -61,7 +63,7 @@ def assemble(
         raise InputError("several invokes in one trace can show pictures but not videos; trace each video on its own")
     if len(encoded) > 1 and any("input_features" in {**one.encoding, **one.forward} for one in encoded):
         raise InputError("several invokes in one trace can show pictures but not sounds; trace each sound on its own")
-    _refuse_together(model, pictures)
+    _refuse_together(model, encoded, pictures)
     forward = {key: given for one in encoded for key, given in one.forward.items()}
     encoding = encoded[0].encoding if len(encoded) == 1 else _collate(model, [one.encoding for one in encoded])
     if len(encoded) > 1 or encoded[0].padded:
@@ -76,13 +78,17 @@ def _defaults(model: StandardizedTransformer, fn: Any) -> Mapping[str, Any]:
     return model.family.facts.forward
 
 
-def _refuse_together(model: StandardizedTransformer, pictures: list[Pictures]) -> None:
-    """Several invokes of a trace, where the model's forward cannot keep their pictures apart."""
-    if len(pictures) == 1 or not any(shown.count for shown in pictures) or model.family.wrapper is None:
+def _refuse_together(model: StandardizedTransformer, encoded: list[Invoke], pictures: list[Pictures]) -> None:
+    """Several invokes, where the prompts of one forward must have as many pictures and one does not."""
+    if not any(shown.count for shown in pictures) or model.family.wrapper is None or not model.family.facts.by_prompt:
         return
-    if model.family.facts.alone:
+    kinds = {
+        (tuple(one.encoding["pixel_values"].shape[1:]) if shown.count else (), *(BY_POSITION & one.encoding.keys()))
+        for one, shown in zip(encoded, pictures, strict=True)
+    }
+    if len(kinds) > 1:
         raise InputError(
-            f"several invokes in one trace cannot show pictures to {model.family.wrapper}, {model.family.facts.alone}; "
+            f"{model.family.wrapper} takes prompts with as many pictures together, and those of this trace differ; "
             "use one invoke per trace"
         )
 
@@ -274,6 +280,8 @@ def _collate(model: StandardizedTransformer, encodings: list[dict[str, Any]]) ->
             present = [_padded(entry, width, padding[key], left) for entry in present]
         if key in PIXELS and REAL_PIXELS.intersection(*encodings):
             present = _stacked(present)
+        if key in BY_POSITION:
+            present = [_padded(entry.transpose(1, -1), width, 0, left).transpose(1, -1) for entry in present]
         # Three-dimensional rotary positions have their axes before the batch.
         axis = 1 if key == "position_ids" and present[0].ndim == 3 else 0
         batch[key] = torch.cat(present, dim=axis) if isinstance(present[0], torch.Tensor) else present[0]

@@ -218,6 +218,9 @@ class StandardizedTransformer(TextSizes, Standard, TransformersModel):
             return False
         sides = [self.vision.path, *([self.projector.path] if self.family.facts.projector else [])]
         scatter = self.scatter
+        if self.family.facts.by_prompt:
+            # What the text attends to has a row for each tile.
+            sides.append(f"{self.get(self.family.facts.text).path}.input")
         if scatter is not None:
             operations = (name for name in (scatter.scatter, scatter.video_scatter) if name)
             sides += [f"{scatter.operation_location(name)}.input" for name in operations]

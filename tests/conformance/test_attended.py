@@ -157,3 +157,41 @@ def test_the_second_stack_is_named_apart(attending):
         output = model.vision.tower_output.save()
     assert torch.equal(leaving, output)
     assert model.support()["vision.global_layers.attention_output"] is None
+
+
+def test_prompts_with_other_numbers_of_pictures_are_refused_together(attending):
+    first = attending.row.solo(0)
+    second = {**first, **{key: first[key].repeat_interleave(2, dim=1) for key in ("pixel_values", "aspect_ratio_ids")}}
+    second["aspect_ratio_mask"] = first["aspect_ratio_mask"].repeat_interleave(2, dim=1)
+    second["cross_attention_mask"] = first["cross_attention_mask"].repeat_interleave(2, dim=2)
+    with attending.model.trace(**second):
+        alone = attending.model.vision.image_features_per_image.save()
+    assert [len(one) for one in alone] == [34, 34]
+    unmasked = {key: held for key, held in first.items() if key != "cross_attention_mask"}
+    for other in (second, unmasked):
+        with pytest.raises(InputError, match="use one invoke per trace"), attending.model.trace() as tracer:
+            with tracer.invoke(**first):
+                attending.model.logits.save()
+            with tracer.invoke(**other):
+                attending.model.logits.save()
+
+
+def test_written_features_of_one_invoke_leave_the_other_alone(attending):
+    model = attending.model
+    first, second = attending.row.solo(0), attending.row.solo(1)
+    seen = []
+    for way in ("not", "in place", "assigned"):
+        with model.trace() as tracer:
+            with tracer.invoke(**first):
+                if way == "in place":
+                    model.vision.image_features[:] = 0.5
+                elif way == "assigned":
+                    model.vision.image_features = 0.5
+                edited = model.logits.save()
+            with tracer.invoke(**second):
+                untouched = model.logits.save()
+        seen.append((edited, untouched))
+    assert torch.equal(seen[0][1], seen[1][1])
+    assert torch.equal(seen[0][1], seen[2][1])
+    assert torch.equal(seen[1][0], seen[2][0])
+    assert not torch.allclose(seen[0][0], seen[1][0])

@@ -79,12 +79,6 @@ def assert_untouched(checkpoint, ours, theirs):
 
 def test_every_value_of_an_invoke_is_that_of_its_own_run(checkpoint):
     first, second = solo(checkpoint, 0), solo(checkpoint, 1)
-    if checkpoint.row.alone:
-        # Several at once are refused before anything runs, also where only one of them shows a picture.
-        for other in (second, {"input_ids": second["input_ids"]}):
-            with pytest.raises(InputError, match=checkpoint.row.alone):
-                values_together(checkpoint.model, first, other)
-        return
     together = values_together(checkpoint.model, first, second)
     for batched, inputs in zip(together, (first, second), strict=True):
         alone = values_alone(checkpoint.model, inputs)
@@ -128,10 +122,10 @@ def test_changing_the_picture_of_one_row_leaves_the_others_to_the_last_bit(wrapp
     assert not torch.allclose(logits[1], wrapper.logits[1])
 
 
-def test_clean_and_corrupt_in_one_forward_patch_each_other(together):
+def test_clean_and_corrupt_in_one_forward_patch_each_other(wrapper):
     """An invoke writes another's features into its own, and answers as the other."""
-    model = together.model
-    first = solo(together, 0)
+    model = wrapper.model
+    first = solo(wrapper, 0)
     other = {**first, "pixel_values": first["pixel_values"].flip(-1) * 0.5}
     with model.trace(**first):
         clean = model.logits.save()
@@ -181,10 +175,10 @@ def test_smaller_pictures_beside_larger_ones_answer_as_alone(name):
 
 
 @pytest.mark.parametrize("value", ["layer_output", "attention_output", "attention_head_outputs"])
-def test_an_edit_in_one_invoke_leaves_the_other_alone(together, value):
-    model = together.model
+def test_an_edit_in_one_invoke_leaves_the_other_alone(wrapper, value):
+    model = wrapper.model
     host, value = inside(model.vision, 0, value)
-    first, second = solo(together, 0), solo(together, 1)
+    first, second = solo(wrapper, 0), solo(wrapper, 1)
     with model.trace() as tracer:
         with tracer.invoke(**first):
             plain_first = model.logits.save()
@@ -200,14 +194,14 @@ def test_an_edit_in_one_invoke_leaves_the_other_alone(together, value):
                 edited = model.logits.save()
             with tracer.invoke(**second):
                 untouched = model.logits.save()
-        assert_untouched(together, untouched, plain_second)
+        assert_untouched(wrapper, untouched, plain_second)
         assert not torch.allclose(edited, plain_first)
 
 
-def test_a_written_pattern_in_one_invoke_leaves_the_other_alone(together):
-    model = together.model
+def test_a_written_pattern_in_one_invoke_leaves_the_other_alone(wrapper):
+    model = wrapper.model
     tower, text = [block.self_attn for block in model.vision.layers][:1], model.layers[1].self_attn
-    first, second = solo(together, 0), solo(together, 1)
+    first, second = solo(wrapper, 0), solo(wrapper, 1)
     with model.trace() as tracer:
         with tracer.invoke(**first):
             plain_first = model.logits.save()
@@ -227,21 +221,28 @@ def test_a_written_pattern_in_one_invoke_leaves_the_other_alone(together):
     assert not torch.allclose(edited, plain_second)
 
 
-def test_a_text_invoke_beside_a_picture_has_no_tower_values(together):
-    model = together.model
+def test_a_text_invoke_beside_a_picture_has_no_tower_values(wrapper):
+    model = wrapper.model
     text = {"input_ids": torch.tensor([[9, 10, 11, 12]])}
-    if "token_type_ids" in together.inputs:
+    if "token_type_ids" in wrapper.inputs:
         # Without them, whether PaliGemma sees a prompt both ways is its kernel's choice.
         text["token_type_ids"] = torch.zeros_like(text["input_ids"])
+    if wrapper.row.alone:
+        with pytest.raises(InputError, match=wrapper.row.alone), model.trace() as tracer:
+            with tracer.invoke(**solo(wrapper, 0)):
+                features = model.vision.image_features.save()
+            with tracer.invoke(**text):
+                logits = model.logits.save()
+        return
     with model.trace(**text):
         alone = model.logits.save()
     with model.trace() as tracer:
-        with tracer.invoke(**solo(together, 0)):
+        with tracer.invoke(**solo(wrapper, 0)):
             features = model.vision.image_features.save()
         with tracer.invoke(**text):
             mask = model.vision.image_token_mask.save()
             logits = model.logits.save()
-    assert features.shape[0] == (solo(together, 0)["input_ids"] == 5).sum()
+    assert features.shape[0] == (solo(wrapper, 0)["input_ids"] == 5).sum()
     assert not mask.any()
     torch.testing.assert_close(logits[:, -4:], alone, **CLOSE)
     with pytest.raises(InputError, match="its input shows no picture"), model.trace(**text):

@@ -81,8 +81,6 @@ class Block(Standard):
 class Layer(Block):
     """A text block. ``layer_input + attention_output + mlp_output == layer_output``."""
 
-    ENTERS = ("deepstack_output",)
-
     def needed(self, stop: int) -> str | None:
         """Why the blocks after ``stop`` cannot run without this one; ``None`` where they can."""
         return None

@@ -54,6 +54,10 @@ class SoundFirstScatter(ImageScatter):
     video_scatter = "inputs_embeds.masked_scatter()[2]"
 
 
+#: What an `ImageScatter` says of its operations.
+_SETTINGS = frozenset({"scatter", "scatter_argument", "scatter_keyword", "video_scatter"})
+
+
 class RootScatter:
     """What stands for an `ImageScatter` where the wrapper writes the features in the root's own forward (Llama 4).
 
@@ -64,11 +68,6 @@ class RootScatter:
 
     def __init__(self, root: Any, kind: type[ImageScatter]) -> None:
         self._root, self.kind = root, kind
-        self.scatter, self.scatter_argument, self.video_scatter = (
-            kind.scatter,
-            kind.scatter_argument,
-            kind.video_scatter,
-        )
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._root, name)
+        return getattr(self.kind if name in _SETTINGS else self._root, name)

@@ -120,7 +120,8 @@ class Wrapper:
         counts_positions: Whether the model derives all positions from ids and mask, so that none may be given.
         forward: What the model's forward is called with unless a user says otherwise.
         config: Fields that the forward needs in the checkpoint's config to run; set when it is loaded.
-        alone: Why several invokes of one trace cannot show pictures; empty where they can.
+        by_prompt: Whether every prompt of a batch has as many pictures and tiles, so that all that is of pictures has
+            its prompts first.
         merged: The projector's module whose input is the folded patches, by its path in the projector; empty where the
             projector folds none.
     """
@@ -140,7 +141,7 @@ class Wrapper:
     tokens: Tokens | None = every_patch
     tiled: Tiled | None = None
     merged: str = ""
-    alone: str = ""
+    by_prompt: bool = False
     forward: Mapping[str, Any] = field(default_factory=dict)
     config: Mapping[str, Any] = field(default_factory=dict)
 

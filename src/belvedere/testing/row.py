@@ -107,7 +107,7 @@ class Row:
             tower's ``embeddings`` that return them.
         forward: What the model is called with beside its inputs.
         ungenerated: What transformers' own ``generate`` fails with; empty where it runs.
-        alone: What the refusal of several invokes with pictures says; empty where they are exact.
+        alone: What the refusal of an invoke without a picture beside one with a picture says; empty where it is exact.
         attends: What a text position attends to: all before it (in a window, where the block has one), and besides
             the rest of its own picture, or of the prompt up to the suffix.
     """

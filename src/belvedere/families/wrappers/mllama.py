@@ -2,9 +2,4 @@
 
 from belvedere.families.facts import Wrapper
 
-WRAPPER = Wrapper(
-    tower="model.vision_model",
-    scatter=None,
-    tokens=None,
-    alone="its prompts share one grid of pictures and tiles",
-)
+WRAPPER = Wrapper(tower="model.vision_model", scatter=None, tokens=None, by_prompt=True)

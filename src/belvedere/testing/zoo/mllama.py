@@ -63,7 +63,7 @@ ROWS: dict[str, Row] = {
         cross=CROSS,
         pictures=(34, 34),
         shared=("vision.layers[1].layer_input",),
-        alone="use one invoke per trace",
+        alone="takes prompts with as many pictures together",
     ),
     "mllama_text_model": Row(config=mllama, cross=CROSS, **TEXT_ROW),
 }
