@@ -84,10 +84,7 @@ _KINDS: dict[str, tuple[str, ...]] = {
     "nobody has described it yet, and nothing unusual is known of it": (
         "aria",
         "cosmos3_edge",
-        "cosmos3_omni",
         "exaone4_5",
-        "glm46v",
-        "glmga",
         "janus",
         "minimax_m3_vl",
         "mistral_large4",
@@ -95,7 +92,6 @@ _KINDS: dict[str, tuple[str, ...]] = {
         "paddleocr_vl",
         "qianfan_ocr",
         "qwen3_omni_moe_thinker",
-        "shieldgemma2",
         "video_llama_3",
     ),
 }

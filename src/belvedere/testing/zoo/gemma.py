@@ -1,8 +1,9 @@
 """Gemma's wrappers: a picture's tokens see each other both ways."""
 
 from functools import partial
+from typing import Any
 
-from transformers import Gemma3Config, PaliGemmaConfig
+from transformers import Gemma3Config, PaliGemmaConfig, ShieldGemma2Config
 
 from belvedere.testing import processors
 from belvedere.testing.encodings import IMAGE_TOKEN, gemma_inputs, prefix_inputs
@@ -28,18 +29,26 @@ def gemma3() -> Gemma3Config:
     )
 
 
+def shieldgemma2() -> ShieldGemma2Config:
+    return ShieldGemma2Config(
+        vision_config=siglip(), text_config=gemma3_text(), image_token_index=IMAGE_TOKEN, mm_tokens_per_image=4
+    )
+
+
+GEMMA3_ROW: dict[str, Any] = {
+    "inputs": partial(gemma_inputs, 4),
+    "tower": CLIP,
+    "pictures": (4, 4),
+    "processor": processors.gemma3,
+    "placeholder": "<start>",
+    "added": GEMMA3,
+    "attends": "pictures both ways",
+}
+
 ROWS: dict[str, Row] = {
     "paligemma": Row(
         config=paligemma, inputs=prefix_inputs, tower=CLIP, attends="prompt both ways", processor=processors.paligemma
     ),
-    "gemma3": Row(
-        config=gemma3,
-        inputs=partial(gemma_inputs, 4),
-        tower=CLIP,
-        pictures=(4, 4),
-        processor=processors.gemma3,
-        placeholder="<start>",
-        added=GEMMA3,
-        attends="pictures both ways",
-    ),
+    "gemma3": Row(config=gemma3, **GEMMA3_ROW),
+    "shieldgemma2": Row(config=shieldgemma2, **GEMMA3_ROW),
 }

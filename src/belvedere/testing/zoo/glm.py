@@ -10,6 +10,8 @@ from transformers import (
     Glm4vMoeVisionConfig,
     Glm4vTextConfig,
     Glm4vVisionConfig,
+    Glm46VConfig,
+    GlmgaConfig,
     GlmOcrConfig,
     GlmOcrTextConfig,
     GlmOcrVisionConfig,
@@ -61,6 +63,14 @@ def glm_ocr() -> GlmOcrConfig:
     return GlmOcrConfig(vision_config=GlmOcrVisionConfig(**TOWER), text_config=text, **TOKENS)
 
 
+def glm46v() -> Glm46VConfig:
+    return Glm46VConfig(vision_config=Glm4vVisionConfig(**TOWER), text_config=Glm4vTextConfig(**QWEN_TEXT), **TOKENS)
+
+
+def glmga() -> GlmgaConfig:
+    return GlmgaConfig(vision_config=Glm4vVisionConfig(**TOWER), text_config=Glm4vTextConfig(**QWEN_TEXT), **TOKENS)
+
+
 GLM = ("post_self_attn_layernorm", "post_mlp_layernorm")
 NORM = "model.visual.post_conv_layernorm"
 #: A video's frames have the images' placeholder.
@@ -69,5 +79,7 @@ GLM_ROW: dict[str, Any] = {**QWEN_ROW, "video": partial(video_inputs, IMAGE_TOKE
 ROWS: dict[str, Row] = {
     "glm4v": Row(config=glm4v, added=GLM, pre_norm=NORM, **GLM_ROW),
     "glm4v_moe": Row(config=glm4v_moe, pre_norm=NORM, **MIXTURE, **GLM_ROW),
+    "glm46v": Row(config=glm46v, added=GLM, pre_norm=NORM, **GLM_ROW),
+    "glmga": Row(config=glmga, added=GLM, pre_norm=NORM, **GLM_ROW),
     "glm_ocr": Row(config=glm_ocr, added=GLM, **GLM_ROW),
 }

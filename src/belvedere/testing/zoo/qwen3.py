@@ -4,6 +4,7 @@ from functools import partial
 from typing import Any
 
 from transformers import (
+    Cosmos3OmniConfig,
     Qwen3_5MoeConfig,
     Qwen3_5MoeTextConfig,
     Qwen3_5MoeVisionConfig,
@@ -41,6 +42,12 @@ def qwen3_vl() -> Qwen3VLConfig:
     )
 
 
+def cosmos3_omni() -> Cosmos3OmniConfig:
+    return Cosmos3OmniConfig(
+        vision_config=Qwen3VLVisionConfig(**DEEPSTACK), text_config=Qwen3VLTextConfig(**QWEN3_TEXT), **QWEN
+    )
+
+
 def qwen3_vl_moe() -> Qwen3VLMoeConfig:
     text = Qwen3VLMoeTextConfig(**QWEN3_TEXT, **EXPERTS, mlp_only_layers=[1])
     return Qwen3VLMoeConfig(vision_config=Qwen3VLMoeVisionConfig(**DEEPSTACK), text_config=text, **QWEN)
@@ -63,6 +70,7 @@ SPOKEN: dict[str, Any] = {**QWEN_ROW, "processor": partial(processors.qwen, "Qwe
 
 ROWS: dict[str, Row] = {
     "qwen3_vl": Row(config=qwen3_vl, shared=TAPPED, **SPOKEN),
+    "cosmos3_omni": Row(config=cosmos3_omni, shared=TAPPED, **SPOKEN),
     "qwen3_vl_moe": Row(config=qwen3_vl_moe, shared=TAPPED, **MIXTURE, **SPOKEN),
     "qwen3_5_moe_text": Row(config=qwen3_5_moe_text, **MIXTURE, **TEXT_ROW),
     "qwen3_5_moe": Row(config=qwen3_5_moe, **MIXTURE, **SPOKEN),

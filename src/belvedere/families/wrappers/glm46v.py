@@ -1,0 +1,5 @@
+"""GLM-4.6V (`Glm46VForConditionalGeneration`): hung as GLM-4.1V is."""
+
+from belvedere.families.wrappers.glm4v import WRAPPER
+
+__all__ = ["WRAPPER"]
