@@ -112,9 +112,16 @@ def _inner(code: CodeType, name: str) -> CodeType:
     return next(held for held in code.co_consts if isinstance(held, CodeType) and held.co_name == name)
 
 
+@cache
+def _peeled(forward: Callable[..., Any]) -> tuple[Callable[..., Any], Any]:
+    """`decorator_chain`, which reads the source, once for all modules of a class."""
+    peeled: tuple[Callable[..., Any], Any] = decorator_chain(forward)
+    return peeled
+
+
 def _bracketed(forward: Callable[..., Any], op: Any, products: frozenset[str]) -> tuple[Callable[..., Any], Any]:
     """A copy of a forward that calls ``op`` for each operation, in its decorators, and the labels."""
-    inner, chain = decorator_chain(forward)
+    inner, chain = _peeled(forward)
     code, labels = _rewritten(inner.__code__, products)
     cells = dict(zip(inner.__code__.co_freevars, inner.__closure__ or (), strict=True))
     closure = tuple(cells[name] for name in code.co_freevars) or None

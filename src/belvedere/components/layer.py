@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from belvedere.components.stack import Stack
-from belvedere.components.standard import Standard, blocks
+from belvedere.components.standard import NoName, Standard, blocks
 from belvedere.descriptors import absent, value
 from belvedere.layouts import Residual
 from belvedere.select import First, FirstArgument
@@ -73,9 +73,12 @@ class Block(Standard):
         except AttributeError as error:
             if name not in PARTS or "_child_map" not in self.__dict__:
                 raise
-            having = self.stack.parts(name)
-            hint = f"blocks with one: {blocks(having)}" if having else "no block of this stack has one"
-            raise AttributeError(f"{self.name} has no {name}; {hint}") from error
+            raise NoName(lambda: f"{self.name} has no {name}; {self._having(name)}") from error
+
+    def _having(self, part: str) -> str:
+        """Which blocks of the stack have a part."""
+        having = self.stack.parts(part)
+        return f"blocks with one: {blocks(having)}" if having else "no block of this stack has one"
 
 
 class Layer(Block):

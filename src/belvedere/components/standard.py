@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from difflib import get_close_matches
+from functools import cache
 from typing import Any, ClassVar
 
 from greenlet import getcurrent
@@ -13,7 +15,18 @@ from belvedere.components.calls import Called
 from belvedere.descriptors import KeptValue, Value
 from belvedere.operations import install
 
-__all__ = ["Note", "Standard", "blocks"]
+__all__ = ["NoName", "Note", "Standard", "blocks"]
+
+
+class NoName(AttributeError):  # noqa: N818 - it is an attribute error, worded late
+    """No such name; building a tree asks for many, so the message is only made where someone reads it."""
+
+    def __init__(self, say: Callable[[], str]) -> None:
+        super().__init__()
+        self._say = say
+
+    def __str__(self) -> str:
+        return self._say()
 
 
 class Note(str):
@@ -86,10 +99,7 @@ class Standard(Envoy):
     @classmethod
     def values(cls) -> dict[str, Value[Any]]:
         """The values of this kind of envoy, by name, in the order of the forward."""
-        found: dict[str, Value[Any]] = {}
-        for klass in reversed(cls.__mro__):
-            found |= {name: entry for name, entry in vars(klass).items() if isinstance(entry, Value)}
-        return found
+        return dict(_declared(cls))
 
     def support(self, *, notes: bool = False) -> dict[str, Any]:
         """Each value of this envoy: ``None`` where it reads, else the reason why it does not.
@@ -132,7 +142,7 @@ class Standard(Envoy):
         except AttributeError as error:
             if name.startswith("_") or "_child_map" not in self.__dict__:
                 raise
-            raise AttributeError(f"{self.name or 'the model'} has no {name!r}{self._hint(name)}") from error
+            raise NoName(lambda: f"{self.name or 'the model'} has no {name!r}{self._hint(name)}") from error
 
     def __setattr__(self, name: str, written: Any) -> None:
         """Write a value; inside a trace, a name that is none here is refused, or the write would vanish."""
@@ -229,6 +239,15 @@ def _of_any_run(operation: str) -> str:
     """An operation inside a loop without the number of its run."""
     name, mark, _ = operation.partition("#")
     return name + mark
+
+
+@cache
+def _declared(kind: type[Standard]) -> dict[str, Value[Any]]:
+    """The values that a kind of envoy and its bases declare."""
+    found: dict[str, Value[Any]] = {}
+    for klass in reversed(kind.__mro__):
+        found |= {name: entry for name, entry in vars(klass).items() if isinstance(entry, Value)}
+    return found
 
 
 def blocks(numbers: list[int]) -> str:
