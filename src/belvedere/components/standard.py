@@ -242,7 +242,7 @@ def _of_any_run(operation: str) -> str:
 
 
 @cache
-def _declared(kind: type[Standard]) -> dict[str, Value[Any]]:
+def _declared(kind: Any) -> dict[str, Value[Any]]:
     """The values that a kind of envoy and its bases declare."""
     found: dict[str, Value[Any]] = {}
     for klass in reversed(kind.__mro__):
