@@ -99,7 +99,8 @@ class Standard(Envoy):
     @classmethod
     def values(cls) -> dict[str, Value[Any]]:
         """The values of this kind of envoy, by name, in the order of the forward."""
-        return dict(_declared(cls))
+        kind: Any = cls
+        return dict(_declared(kind))
 
     def support(self, *, notes: bool = False) -> dict[str, Any]:
         """Each value of this envoy: ``None`` where it reads, else the reason why it does not.
