@@ -39,6 +39,7 @@ from belvedere import layouts
 from belvedere.edits import PendingEdit, hold, pending, shares_memory, visit, watch
 from belvedere.errors import InputError, Unavailable, WriteError
 from belvedere.gradients import is_one_of_many, is_weight, reachable
+from belvedere.operations import missing_module
 from belvedere.select import Part, Whole
 
 if TYPE_CHECKING:
@@ -130,9 +131,8 @@ class Value(eproperty, Generic[T]):
         if given is not None or self.at == "":
             return given
         envoy, place = self._place(host)
-        if place.startswith(":"):
-            return envoy.missing_operation(place[1:].rpartition(".")[0])
-        return None
+        where = place.rpartition(".")[0]
+        return envoy.missing_operation(where[1:]) if where.startswith(":") else missing_module(envoy, where)
 
     def location(self, host: Standard) -> str:
         """The place in nnsight's terms, such as ``model.model.layers.0.output``."""

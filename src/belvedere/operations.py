@@ -40,7 +40,7 @@ from nnsight.intervention.source import (
     source_tree,
 )
 
-__all__ = ["canonical", "install"]
+__all__ = ["canonical", "install", "missing_module"]
 
 #: The global that a rewritten product calls.
 TIMES = "__belvedere_times__"
@@ -173,3 +173,18 @@ def install(envoy: Envoy, operations: Iterable[str]) -> dict[str, str]:
         # `sourced` stays unset, so that `envoy.source` still brackets the whole forward for a user who asks.
         state.body = _counting(body, runs) if runs else body
     return {name: f"{envoy.path}.source.{label}{'#' * name.endswith('#')}" for name, label in found.items()}
+
+
+def missing_module(envoy: Any, where: str) -> str | None:
+    """The reason, where this transformers' module has no such module below it."""
+    try:
+        if where:
+            envoy.get(where)
+    except AttributeError:
+        import transformers
+
+        return (
+            f"{type(envoy._module).__name__} in transformers {transformers.__version__} has no module `{where}`; use a "
+            "release that Belvedere was tested with, or say in your own family where the value is"
+        )
+    return None
