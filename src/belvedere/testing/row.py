@@ -81,7 +81,7 @@ class Row:
         also: Values of a text block that are added to the stream beside what attention and MLP add, with the native
             names of the modules whose outputs they are.
         gain: A buffer of a text block that multiplies the sum.
-        besides: Values of a text block by which a picture enters it beside the stream.
+        besides: Values of a text block by which tokens and pictures enter it beside the stream.
         natives: Native names of a text stack's modules, by standard name, where they differ (``self_attn`` and its
             ``o_proj`` among them).
         video: Makes an encoding of one video of two frames, each of 4 x 6 patches, where the wrapper takes videos.

@@ -145,10 +145,13 @@ def padded_pictures(width: int = 8, fold: int = 2) -> dict[str, torch.Tensor]:
 
 
 #: Blocks 2 and 3 attend to the very tensors of 0 and 1; what enters block 0 is also what each block's input is made of.
-STORED = (
-    "layers[0].layer_input",
-    *(f"layers[{number}].self_attn.attention_{part}" for number in range(4) for part in ("keys", "values")),
-)
+OWN: dict[str, Any] = {
+    "shared": (
+        "layers[0].layer_input",
+        *(f"layers[{number}].self_attn.attention_{part}" for number in range(4) for part in ("keys", "values")),
+    ),
+    "besides": ("per_layer_input",),
+}
 SMALL: dict[str, Any] = {
     "added": GEMMA3,
     "also": {"per_layer_output": "post_per_layer_input_norm"},
@@ -165,9 +168,9 @@ PICTURES: dict[str, Any] = {
 }
 
 ROWS: dict[str, Row] = {
-    "gemma4_text": Row(config=gemma4_text, shared=STORED, **SMALL, **TEXT_ROW),
-    "gemma4": Row(config=gemma4, shared=STORED, besides=("per_layer_input",), **SMALL, **PICTURES),
-    "gemma4_towerless": Row(config=gemma4_towerless, inputs=text_inputs, shared=STORED, **SMALL),
+    "gemma4_text": Row(config=gemma4_text, **OWN, **SMALL, **TEXT_ROW),
+    "gemma4": Row(config=gemma4, **OWN, **SMALL, **PICTURES),
+    "gemma4_towerless": Row(config=gemma4_towerless, inputs=text_inputs, **OWN, **SMALL),
     "gemma4_large": Row(
         config=gemma4_large, **{**SMALL, "also": {}}, attends="pictures both ways", **MIXTURE, **PICTURES
     ),
