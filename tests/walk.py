@@ -64,3 +64,11 @@ def other(held: torch.Tensor) -> torch.Tensor:
 
 def path(host: Standard, found: Value) -> str:
     return f"{host.name}.{found.name}".lstrip(".")
+
+
+def inside(vision: Any, number: int, value: str = "layer_output") -> tuple[Standard, str]:
+    """A value of a tower's block, as host and name; of a tower without blocks, the stream that leaves it."""
+    if not vision.num_layers:
+        return vision, "tower_output"
+    block = vision.layers[number]
+    return (block if value == "layer_output" else block.self_attn), value

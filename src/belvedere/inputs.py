@@ -187,7 +187,7 @@ def _encode_text(
 def _preprocessor(model: StandardizedTransformer, what: str) -> Any:
     processor = model.processor
     if processor is None and what == "pictures":
-        why = model.vision.no_images() if model.family.wrapper is None or model.text_only else None
+        why = model.vision.no_images() if model.family.tower is None or model.text_only else None
         if why:
             raise InputError(f"a picture cannot be shown to this model: {why}")
         raise InputError(

@@ -83,6 +83,16 @@ def refuse_text_only(config: Any, task: str) -> None:
         )
 
 
+def is_text_alone(config: Any, task: str) -> bool:
+    """Whether a task loads a wrapper's text model alone; for text generation some are whole (Gemma 3)."""
+    if task == IMAGE_TEXT:
+        return False
+    from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
+
+    whole = AutoModelForImageTextToText._model_mapping.get(type(config), None)
+    return whole is None or AutoModelForCausalLM._model_mapping.get(type(config), None) is not whole
+
+
 def auto_class(task: str) -> str:
     """The name of transformers' auto class for a task."""
     return "AutoModelForImageTextToText" if task == IMAGE_TEXT else "AutoModelForCausalLM"

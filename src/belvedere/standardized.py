@@ -93,7 +93,7 @@ class StandardizedTransformer(TextSizes, Standard, TransformersModel):
         self.task = loading.choose_task(self.family, task)
         if processor is None:
             processor = loading.load_preprocessor(checkpoint, self.task, kwargs, dict(tokenizer_kwargs or {}))
-        self.text_only = self.family.wrapper is not None and self.task != loading.IMAGE_TEXT
+        self.text_only = self.family.wrapper is not None and loading.is_text_alone(self.source_config, self.task)
         if isinstance(checkpoint, torch.nn.Module):
             kwargs.pop("config", None)
         else:
@@ -189,7 +189,7 @@ class StandardizedTransformer(TextSizes, Standard, TransformersModel):
     @property
     def scatter(self) -> Any:
         """The envoy whose forward writes image features in; ``None`` where no operation is known."""
-        if self.family.wrapper is None or self.text_only or self.family.facts.scatter is None:
+        if self.family.tower is None or self.text_only or self.family.facts.scatter is None:
             return None
         if self.family.facts.inner == ROOT_SCATTER:
             return RootScatter(self, self.family.facts.scatter)
@@ -202,7 +202,7 @@ class StandardizedTransformer(TextSizes, Standard, TransformersModel):
 
     def placeholder(self, modality: str) -> int | None:
         """The token id that stands for an image or a video in a prompt, if the config has one."""
-        if self.family.wrapper is None:
+        if self.family.tower is None:
             return None
         name = self.family.facts.image_token if modality == "image" else self.family.facts.video_token
         return getattr(self.source_config, name, None) if name else None

@@ -108,8 +108,8 @@ def test_a_checkpoint_that_is_not_there_is_refused(tmp_path):
 
 
 def test_a_family_that_is_not_known_is_refused_with_those_that_are(tmp_path):
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]}))
-    assert "no text entry for model_type 'gpt2'" in refused("support", tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "xlnet", "architectures": ["XLNetLMHeadModel"]}))
+    assert "no text entry for model_type 'xlnet'" in refused("support", tmp_path)
 
 
 def test_a_file_that_cannot_be_written_is_refused(folder):

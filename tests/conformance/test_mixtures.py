@@ -7,7 +7,7 @@ import torch
 from truth import hooked
 
 from belvedere import StandardizedTransformer
-from belvedere.components import Mixture
+from belvedere.components import Mixture, MixtureBeside
 from belvedere.testing import ROWS, build
 
 CLOSE = {"atol": 1e-4, "rtol": 1e-4}
@@ -15,8 +15,9 @@ ROUTED = ("router_logits", "expert_indices", "expert_weights", "expert_outputs")
 
 
 def mixtures(model):
-    """``(mlp, native path of its router, native path of its experts)`` of each block that has a mixture."""
+    """``(mlp, native path of its router, native path of its experts)`` of each block that has a mixture as its MLP."""
     parts = [block.mlp for block in model.layers if isinstance(vars(block).get("mlp"), Mixture)]
+    parts = [mlp for mlp in parts if not isinstance(mlp, MixtureBeside)]
     return [(mlp, mlp.router.path.removeprefix("model."), mlp.experts.path.removeprefix("model.")) for mlp in parts]
 
 

@@ -61,6 +61,8 @@ def test_scores_are_scaled_products_under_the_causal_and_the_padding_mask(any_at
     length = queries.shape[2]
     scale = any_attention.row.scale or queries.shape[-1] ** -0.5
     expected = queries @ repeated(keys, queries.shape[1]).transpose(2, 3) * scale
+    if any_attention.row.cap is not None:
+        expected = torch.tanh(expected / any_attention.row.cap) * any_attention.row.cap
     seen = torch.ones(length, length).tril().bool()
     if getattr(model.config, "layer_types", [""])[0] == "sliding_attention":
         seen &= ~seen.tril(-model.config.sliding_window)

@@ -82,7 +82,8 @@ def test_support_of_a_layer_is_that_blocks_rows(qwen):
 def test_the_towers_own_support_has_its_values_and_its_blocks(wrapper):
     own = wrapper.model.vision.support()
     assert own["vision.image_features"] is None
-    assert own["vision.layers.layer_output"] is None
+    assert own["vision.tower_output"] is None
+    assert own.get("vision.layers.layer_output", "no blocks") == ("no blocks" if wrapper.row.blockless else None)
     assert set(own) < set(wrapper.model.support())
 
 
@@ -101,6 +102,14 @@ def test_a_wrapper_loaded_for_text_says_why_no_picture_reaches_it():
     with pytest.raises(Unavailable, match="load with task='image-text-to-text'"):
         model.vision.layers  # noqa: B018
     assert model.vision.support() == {}
+
+
+@pytest.mark.parametrize("name", ["gemma3", "gemma4", "gemma4_unified"])
+def test_a_wrapper_that_is_loaded_whole_for_text_has_all_that_it_has(name):
+    whole = StandardizedTransformer.from_config(ROWS[name].config())
+    model = StandardizedTransformer.from_config(ROWS[name].config(), task="text-generation")
+    assert type(model._module) is type(whole._module)
+    assert model.support() == whole.support()
 
 
 def test_a_wrapper_whose_entry_names_no_projector_has_no_tower_rows():

@@ -75,21 +75,23 @@ def test_a_write_equals_the_same_edit_by_a_raw_hook(name, request):
 
     added = (checkpoint.row.added or ("", checkpoint.row.native("mlp")))[1]
     pairs = [
-        (model.layers[1], "layer_output", native, ""),
-        (model.layers[1].mlp, "mlp_output", native, added),
+        (model.layers[1], "layer_output", f"{native}.1", ""),
+        (model.layers[1].mlp, "mlp_output", f"{native}.1", added),
     ]
-    if checkpoint.row.tower:
-        tower = checkpoint.row.tower
-        pairs.append((model.vision.layers[1], "layer_output", tower, ""))
-        pairs.append((model.vision.layers[1].mlp, "mlp_output", tower, checkpoint.row.parts[1]))
+    tower = checkpoint.row.tower
+    if checkpoint.row.blockless:
+        pairs.append((model.vision, "tower_output", f"{tower}.{checkpoint.row.blockless}", ""))
+    elif tower:
+        pairs.append((model.vision.layers[0], "layer_output", f"{tower}.0", ""))
+        pairs.append((model.vision.layers[1].mlp, "mlp_output", f"{tower}.1", checkpoint.row.parts[1]))
     for host, value, where, part in pairs:
         with model.trace(**inputs):
             setattr(host, value, change(getattr(host, value)))
             logits = model.logits.save()
         if part:
-            expected = logits_with_added(checkpoint.raw, inputs, f"{where}.1", part, change)
+            expected = logits_with_added(checkpoint.raw, inputs, where, part, change)
         else:
-            expected = logits_with(checkpoint.raw, inputs, f"{where}.1", change)
+            expected = logits_with(checkpoint.raw, inputs, where, change)
         assert torch.equal(logits, expected), (where, part)
 
 

@@ -51,7 +51,7 @@ def test_every_row_has_its_entries(row):
         entry = getattr(family, part)
         assert entry is None or entry in files(shelf), f"{ZOO}: {row} needs families/{shelf}/{entry}.py"
     for shelf, stack in stacks(row).items():
-        assert stack._module.config.model_type == getattr(family, families.PARTS[shelf])
+        assert stack.config.model_type == getattr(family, families.PARTS[shelf])
 
 
 @pytest.mark.parametrize(("shelf", "entry"), ENTRIES)
@@ -106,7 +106,7 @@ def test_every_component_is_used():
     used |= {type(model(row).scatter) for row in ROWS}
     bases = {base for klass in used for base in klass.__mro__}
     exported = {getattr(components, name) for name in components.__all__ if isinstance(getattr(components, name), type)}
-    assert exported - bases == {components.NoVision, components.Having}
+    assert exported - bases == {components.NoVision, components.Having, components.Beside}
 
 
 def test_the_zoo_is_where_messages_say():

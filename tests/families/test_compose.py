@@ -21,7 +21,7 @@ def test_a_text_model_has_no_tower():
 
 def test_each_stacks_own_config_confirms_the_entry_that_was_chosen(checkpoint):
     model, family = checkpoint.model, checkpoint.model.family
-    stack = model.get(checkpoint.row.blocks.removesuffix(".layers"))
+    stack = model.get(checkpoint.row.stack)
     assert stack.config.model_type == family.text
     if checkpoint.row.tower:
         assert model.vision.config.model_type == family.tower

@@ -1,6 +1,8 @@
 """What a value means, and how it is read and written; components know no family."""
 
 from belvedere.components.attention import Attention, GatedAttention
+from belvedere.components.beside import Beside, MixtureBeside
+from belvedere.components.blockless import BlocklessVision
 from belvedere.components.choice import Having
 from belvedere.components.cross import AttendedVision, CrossAttention, CrossLayer, TwoStackVision
 from belvedere.components.deepstack import DeepstackLayer, DeepstackText
@@ -11,8 +13,8 @@ from belvedere.components.mixture import GatedSharedMixture, Mixture, SharedMixt
 from belvedere.components.mlp import Mlp
 from belvedere.components.moon import MoonPositions, MoonVision, MoonVisionAttention
 from belvedere.components.packed import QwenVision, RotaryQwenVision
-from belvedere.components.padded import PaddedVision, PatchEmbedder
 from belvedere.components.pixtral import PixtralVision, PixtralVisionAttention
+from belvedere.components.pooled import PatchEmbedder, PooledVision
 from belvedere.components.reach import NoVision
 from belvedere.components.recurrent import LinearAttention
 from belvedere.components.sandwich import SandwichAttention, SandwichMlp, SandwichVisionAttention, SandwichVisionMlp
@@ -45,6 +47,8 @@ __all__ = [
     "VISION_BLOCK",
     "AttendedVision",
     "Attention",
+    "Beside",
+    "BlocklessVision",
     "CrossAttention",
     "CrossLayer",
     "DeepstackLayer",
@@ -59,15 +63,16 @@ __all__ = [
     "Layer",
     "LinearAttention",
     "Mixture",
+    "MixtureBeside",
     "Mlp",
     "MoonPositions",
     "MoonVision",
     "MoonVisionAttention",
     "NoVision",
-    "PaddedVision",
     "PatchEmbedder",
     "PixtralVision",
     "PixtralVisionAttention",
+    "PooledVision",
     "QwenVision",
     "QwenVisionAttention",
     "RotaryQwenVision",

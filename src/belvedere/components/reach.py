@@ -26,6 +26,11 @@ def no_images(root: Any) -> str | None:
     family = root.family
     if family.wrapper is None:
         return f"{family.text} is a text model and has no tower; load a vision-language checkpoint"
+    if family.tower is None:
+        return (
+            f"this {family.wrapper} config has no vision_config, so it is a text model and has no tower; "
+            "load a vision-language checkpoint"
+        )
     if root.text_only:
         return (
             f"task={root.task!r} loads {type(root._module).__name__}, the text model of {family.wrapper} alone; "

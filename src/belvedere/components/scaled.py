@@ -17,9 +17,9 @@ __all__ = ["ScaledLayer"]
 
 def no_per_layer_input(host: Any) -> str | None:
     """The reason, where the config gives the blocks no input of their own."""
-    if host._module.hidden_size_per_layer_input:
+    if getattr(host._module, "hidden_size_per_layer_input", 0):
         return None
-    return "the config's hidden_size_per_layer_input is 0, so no block has an input of its own; read layer_input"
+    return "the config has no hidden_size_per_layer_input, so no block has an input of its own; read layer_input"
 
 
 class ScaledLayer(Layer):
@@ -29,7 +29,8 @@ class ScaledLayer(Layer):
     ``layer_scalar`` is the module's own buffer. Without an input of its own the block has no third term.
 
     A late block may attend to the keys and values of an earlier one. They are one tensor: an edit in place at the
-    earlier block is seen at the later one, an assignment is not, and a gradient is what all of them give.
+    earlier block is seen at the later one, an assignment is not, and a gradient is what all of them give. Such blocks
+    need no position before the last, so ``generate`` runs them on the prompt's last one alone.
     """
 
     AXES = {"per_layer": "per_layer_size"}
@@ -68,7 +69,7 @@ class ScaledLayer(Layer):
         sharing = [one.layer_idx for one in later if one.is_kv_shared_layer and one.layer_type == kind]
         if not sharing:
             return None
-        return f"blocks {blocks(sharing)} attend to its keys and values; write its parts' outputs as 0 instead"
+        return f"its keys and values are those of blocks {blocks(sharing)} too; write what its parts add as 0 instead"
 
     @property
     def per_layer_size(self) -> int:

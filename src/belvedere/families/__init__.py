@@ -41,7 +41,7 @@ class Family:
 
     Args:
         text: The text stack's type.
-        tower: The tower's type; ``None`` for a text model.
+        tower: The tower's type; ``None`` for a text model, and for a wrapper whose config has no tower.
         wrapper: The wrapper's type; ``None`` for a text model.
     """
 
@@ -154,11 +154,13 @@ def compose(config: Any, **instead: str) -> Family:
     strange = set(instead) - set(PARTS.values())
     if strange:
         raise ValueError(f"no part {', '.join(sorted(strange))} of a family; parts: {', '.join(PARTS.values())}")
-    vision = getattr(config, "vision_config", None)
+    vision, text = getattr(config, "vision_config", None), config.get_text_config()
     if vision is None and "wrapper" not in instead:
-        family = Family(text=instead.get("text", config.model_type))
+        # A wrapper whose config leaves its tower out is still where the text stack hangs.
+        wrapper = None if text is config else config.model_type
+        family = Family(text=instead.get("text", text.model_type), wrapper=wrapper)
     else:
-        types = {"text": config.get_text_config(), "tower": vision, "wrapper": config}
+        types = {"text": text, "tower": vision, "wrapper": config}
         chosen = {part: instead.get(part) or getattr(held, "model_type", "") for part, held in types.items()}
         family = Family(**chosen)
     for shelf, part in PARTS.items():

@@ -21,6 +21,8 @@ def mounts(family: Any, text_only: bool) -> tuple[dict[str, str], dict[str, Any]
         return {f"{stack}.{name}": name for name in LIFTED}, {f"model.{stack}": family.text_envoy}
     facts = family.facts
     names = {f"{facts.text}.{name}": name for name in LIFTED}
+    if family.tower is None:
+        return names, {f"model.{facts.text}": family.text_envoy}
     names[facts.tower] = "vision"
     if facts.projector is not None:
         names[facts.projector] = "projector"

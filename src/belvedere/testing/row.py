@@ -61,12 +61,14 @@ class Row:
         blocks: The native path of the text blocks, for raw hooks.
         tower: The native path of the tower's blocks; empty for a text model.
         parts: Native names of a tower block's attention and MLP, or `Scaled`.
+        blockless: Where a tower has no blocks and ``tower`` is its own path: its last module's native name.
+        projected: How the projector's rows stand to the image features.
         added: Native names of the modules of a text block whose outputs are added to the stream, where these are not
             the attention and the MLP themselves.
         also: Values of a text block that are added to the stream beside what attention and MLP add, with the native
             names of the modules whose outputs they are.
         gain: A buffer of a text block that multiplies the sum.
-        besides: Values of a text block by which a picture enters it beside the stream.
+        besides: Values of a text block by which tokens and pictures enter it beside the stream.
         natives: Native names of a text stack's modules, by standard name, where they differ (``self_attn`` and its
             ``o_proj`` among them).
         pictures: The image tokens of each picture.
@@ -83,6 +85,10 @@ class Row:
         ungenerated: What transformers' own ``generate`` fails with; empty where it runs.
         alone: What the refusal of an invoke without a picture beside one with a picture says; empty where it is exact.
         scale: What the products of queries and keys are multiplied by, where it is not the root of the head's width.
+        cap: What the scores are capped at by a hyperbolic tangent, where they are.
+        kernels: The attention implementations that it takes.
+        moves: How far a prompt's logits may move when another prompt of the batch is edited: an expert of a mixture
+            multiplies the tokens of all prompts at once, and rounds by their number.
         skipped: A text block that the model can run without.
         attends: What a text position attends to: all before it (in a window, where the block has one), and besides
             the rest of its own picture, or of the prompt up to the suffix.
@@ -95,6 +101,8 @@ class Row:
     tower: str = ""
     parts: tuple[str | Scaled, str | Scaled] = ("self_attn", "mlp")
     added: tuple[str | Scaled, str | Scaled] | None = None
+    blockless: str = ""
+    projected: Literal["as written", "reordered", "with padding"] = "as written"
     also: Mapping[str, str] = field(default_factory=dict)
     gain: str = ""
     besides: tuple[str, ...] = ()
@@ -111,6 +119,9 @@ class Row:
     forward: Mapping[str, Any] = field(default_factory=dict)
     ungenerated: str = ""
     scale: float | None = None
+    cap: float | None = None
+    kernels: tuple[str, ...] = ("sdpa", "eager")
+    moves: float = 0.0
     skipped: int = 1
     attends: Literal["causal", "pictures both ways", "prompt both ways"] = "causal"
 

@@ -18,7 +18,7 @@ def build(name: str, attention: str = "sdpa", **overrides: Any) -> Any:
 
     Args:
         name: A row of the zoo.
-        attention: The attention implementation.
+        attention: The attention implementation; the row's first one where it does not take it.
         **overrides: Fields of the row's config.
     """
     import transformers
@@ -26,6 +26,7 @@ def build(name: str, attention: str = "sdpa", **overrides: Any) -> Any:
     row: Row = ROWS[name]
     config = row.config()
     config.update(overrides)
+    attention = attention if attention in row.kernels else row.kernels[0]
     torch.manual_seed(0)
     module = getattr(transformers, row.auto).from_config(config, attn_implementation=attention)
     return randomize(module)

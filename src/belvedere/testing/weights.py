@@ -8,7 +8,7 @@ __all__ = ["randomize"]
 
 
 def randomize(module: Any, seed: int = 1) -> Any:
-    """Fill every parameter, and every vector among the saved buffers (a gate, a scale, a bias), with seeded noise.
+    """Fill every parameter, and every float buffer that a checkpoint saves, with seeded noise.
 
     Args:
         module: A transformers model, changed in place.
@@ -18,13 +18,10 @@ def randomize(module: Any, seed: int = 1) -> Any:
         The module, in evaluation mode.
     """
     made = torch.Generator().manual_seed(seed)
+    saved = set(module.state_dict())
+    buffers = [held for name, held in module.named_buffers() if name in saved and held.is_floating_point()]
     with torch.no_grad():
-        for parameter in module.parameters():
-            noise = torch.randn(parameter.shape, generator=made)
-            parameter.copy_(noise * 0.2 + (parameter.ndim <= 1) * 0.5)
-        saved = module.state_dict().keys() - dict(module.named_parameters(remove_duplicate=False)).keys()
-        for name in sorted(saved):
-            buffer = module.get_buffer(name)
-            if buffer.is_floating_point() and buffer.ndim == 1:
-                buffer.copy_(torch.randn(buffer.shape, generator=made) * 0.2 + 0.5)
+        for held in [*module.parameters(), *buffers]:
+            noise = torch.randn(held.shape, generator=made)
+            held.copy_(noise * 0.2 + (held.ndim <= 1) * 0.5)
     return module.eval()

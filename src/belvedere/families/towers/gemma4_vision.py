@@ -1,6 +1,6 @@
 """Gemma 4's tower (`Gemma4VisionModel`): pictures padded to one length, norms around each part, a pooler at its end."""
 
-from belvedere.components import PaddedVision, PatchEmbedder, SandwichVisionAttention, SandwichVisionMlp, VisionLayer
+from belvedere.components import PatchEmbedder, PooledVision, SandwichVisionAttention, SandwichVisionMlp, VisionLayer
 
 RENAME = {"patch_embedder.input_proj": "patch_embed", "encoder.layers": "layers"}
 ENVOYS = {
@@ -9,4 +9,4 @@ ENVOYS = {
     "layers.*.self_attn": SandwichVisionAttention,
     "layers.*.mlp": SandwichVisionMlp,
 }
-ROOT = PaddedVision
+ROOT = PooledVision

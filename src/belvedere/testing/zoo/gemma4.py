@@ -1,11 +1,19 @@
 """Gemma 4: padded pictures of several sizes, a third term in each block, keys and values shared by late blocks."""
 
+from functools import partial
 from typing import Any
 
 import torch
-from transformers import Gemma4Config, Gemma4TextConfig, Gemma4VisionConfig
+from transformers import (
+    Gemma4Config,
+    Gemma4TextConfig,
+    Gemma4UnifiedConfig,
+    Gemma4UnifiedTextConfig,
+    Gemma4UnifiedVisionConfig,
+    Gemma4VisionConfig,
+)
 
-from belvedere.testing.encodings import IMAGE_TOKEN, VIDEO_TOKEN, words
+from belvedere.testing.encodings import IMAGE_TOKEN, VIDEO_TOKEN, text_inputs, words
 from belvedere.testing.row import Row
 from belvedere.testing.zoo.text import GEMMA3, TEXT, TEXT_ROW
 
@@ -26,6 +34,8 @@ def gemma4_text(**given: Any) -> Gemma4TextConfig:
         **{
             **TEXT,
             "num_hidden_layers": 4,
+            # Random weights may choose any token, and a generation of three is to have three.
+            "eos_token_id": None,
             "vocab_size_per_layer_input": 64,
             "global_head_dim": 16,
             "sliding_window": 6,
@@ -37,7 +47,7 @@ def gemma4_text(**given: Any) -> Gemma4TextConfig:
 
 
 def gemma4_both_ways() -> Gemma4TextConfig:
-    """The large ones: no such input, pictures seen both ways in windows, keys as values where there is no window."""
+    """The large ones: no such input, pictures seen both ways in windows, keys as values elsewhere, a mixture."""
     return gemma4_text(
         hidden_size_per_layer_input=0,
         num_kv_shared_layers=0,
@@ -45,6 +55,10 @@ def gemma4_both_ways() -> Gemma4TextConfig:
         use_bidirectional_attention="vision",
         attention_k_eq_v=True,
         num_global_key_value_heads=1,
+        enable_moe_block=True,
+        num_experts=6,
+        top_k_experts=2,
+        moe_intermediate_size=20,
     )
 
 
@@ -77,6 +91,33 @@ def gemma4_large() -> Gemma4Config:
     return gemma4(gemma4_both_ways())
 
 
+def gemma4_unified_text() -> Gemma4UnifiedTextConfig:
+    return Gemma4UnifiedTextConfig(
+        **{**TEXT, "num_hidden_layers": 4, "global_head_dim": 16},
+        sliding_window=6,
+        final_logit_softcapping=3.0,
+        layer_types=["sliding_attention", "full_attention"] * 2,
+    )
+
+
+def gemma4_unified() -> Gemma4UnifiedConfig:
+    return Gemma4UnifiedConfig(
+        vision_config=Gemma4UnifiedVisionConfig(
+            patch_size=4, pooling_kernel_size=2, mm_embed_dim=24, mm_posemb_size=16, output_proj_dims=24
+        ),
+        text_config=gemma4_unified_text(),
+        image_token_id=IMAGE_TOKEN,
+        video_token_id=VIDEO_TOKEN,
+        audio_token_id=7,
+    )
+
+
+def gemma4_towerless() -> Gemma4Config:
+    config = gemma4()
+    config.vision_config = None
+    return config
+
+
 def padded_pictures(width: int = 8, fold: int = 2) -> dict[str, torch.Tensor]:
     """Two prompts; two pictures of different size in the first, one in the second, each padded to one length.
 
@@ -104,10 +145,13 @@ def padded_pictures(width: int = 8, fold: int = 2) -> dict[str, torch.Tensor]:
 
 
 #: Blocks 2 and 3 attend to the very tensors of 0 and 1; what enters block 0 is also what each block's input is made of.
-STORED = (
-    "layers[0].layer_input",
-    *(f"layers[{number}].self_attn.attention_{part}" for number in range(4) for part in ("keys", "values")),
-)
+OWN: dict[str, Any] = {
+    "shared": (
+        "layers[0].layer_input",
+        *(f"layers[{number}].self_attn.attention_{part}" for number in range(4) for part in ("keys", "values")),
+    ),
+    "besides": ("per_layer_input",),
+}
 SMALL: dict[str, Any] = {
     "added": GEMMA3,
     "also": {"per_layer_output": "post_per_layer_input_norm"},
@@ -124,7 +168,25 @@ PICTURES: dict[str, Any] = {
 }
 
 ROWS: dict[str, Row] = {
-    "gemma4_text": Row(config=gemma4_text, shared=STORED, **SMALL, **TEXT_ROW),
-    "gemma4": Row(config=gemma4, shared=STORED, besides=("per_layer_input",), **SMALL, **PICTURES),
-    "gemma4_large": Row(config=gemma4_large, **{**SMALL, "also": {}}, attends="pictures both ways", **PICTURES),
+    "gemma4_text": Row(config=gemma4_text, **OWN, **SMALL, **TEXT_ROW),
+    "gemma4": Row(config=gemma4, **OWN, **SMALL, **PICTURES),
+    "gemma4_towerless": Row(config=gemma4_towerless, inputs=text_inputs, **OWN, **SMALL),
+    "gemma4_large": Row(
+        config=gemma4_large, **{**SMALL, "also": {}}, attends="pictures both ways", moves=1e-5, **PICTURES
+    ),
+    "gemma4_unified_text": Row(config=gemma4_unified_text, **{**SMALL, "also": {}}, **TEXT_ROW),
+    "gemma4_unified": Row(
+        config=gemma4_unified,
+        **{
+            **SMALL,
+            **PICTURES,
+            "also": {},
+            "inputs": partial(padded_pictures, fold=1),
+            "tower": "model.embed_vision",
+            "pictures": (24, 12, 8),
+        },
+        blockless="pos_norm",
+        projected="with padding",
+        attends="pictures both ways",
+    ),
 }

@@ -69,6 +69,10 @@ ROWS: dict[str, Row] = {
     "mistral3_ministral3": Row(config=mistral3_ministral3, **PLACED),
     # transformers' auto class loads no Mistral 4 on its own.
     "mistral3_mistral4": Row(
-        config=mistral3_mistral4, scale=(0.1 * log(16) + 1) ** 2 * 10**-0.5, unread=("router_logits",), **PLACED
+        config=mistral3_mistral4,
+        scale=(0.1 * log(16) + 1) ** 2 * 10**-0.5,
+        unread=("router_logits",),
+        moves=1e-5,
+        **PLACED,
     ),
 }

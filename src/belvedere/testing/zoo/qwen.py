@@ -66,5 +66,5 @@ QWEN_ROW: dict[str, Any] = {
 ROWS: dict[str, Row] = {
     "qwen3_5": Row(config=qwen3_5, unread=("state_output",), **QWEN_ROW),
     "qwen2_vl": Row(config=qwen2_vl, **QWEN_ROW),
-    "qwen2_5_vl": Row(config=qwen2_5_vl, **QWEN_ROW),
+    "qwen2_5_vl": Row(config=qwen2_5_vl, projected="reordered", **QWEN_ROW),
 }

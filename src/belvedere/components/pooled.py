@@ -12,7 +12,7 @@ from belvedere.errors import Unavailable
 from belvedere.layouts import MergedPatches, PaddedRotary, Patches
 from belvedere.select import Argument
 
-__all__ = ["PaddedVision", "PatchEmbedder"]
+__all__ = ["PatchEmbedder", "PooledVision"]
 
 
 class PatchEmbedder(Standard):
@@ -31,7 +31,7 @@ def projector_input(host: Vision) -> tuple[Standard, str]:
     return host.root.projector, "input"
 
 
-class PaddedVision(Vision):
+class PooledVision(Vision):
     """A tower of any resolution that keeps one row of patches per picture, padded to one length (Gemma 4).
 
     The patch axis is in raster order with the padding last; each patch's column and row is in the encoding's
