@@ -133,7 +133,7 @@ def wrappers() -> str:
     for name in families.known("wrappers"):
         shown = [row.config() for row in ROWS.values() if row.config().model_type == name]
         family, facts = families.compose(shown[0]), families.lookup("wrappers", name).WRAPPER
-        towers = {f"`{families.compose(config).tower}`" for config in shown}
+        towers = {f"`{tower}`" for config in shown if (tower := families.compose(config).tower) is not None}
         texts = {f"`{families.compose(config).text}`" for config in shown}
         rows.append(
             (
@@ -151,8 +151,11 @@ def wrappers() -> str:
 
 def _rows(rows: families.Rows) -> str:
     packed = "all pictures in one row" if rows.packed else "a row per picture or tile"
-    before = f", {rows.before} before the patches" if rows.before else ""
-    return f"{packed}, {ORDERS[rows.order]}{before}"
+    around = [
+        f"{count} {where} the patches" for count, where in ((rows.before, "before"), (rows.after, "after")) if count
+    ]
+    padded = [f"padded to a multiple of {rows.multiple}"] if rows.multiple > 1 else []
+    return ", ".join([packed, ORDERS[rows.order], *around, *padded])
 
 
 def declined() -> str:
