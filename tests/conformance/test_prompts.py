@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from truth import logits_of
 
 from belvedere import InputError
 from belvedere.testing import ROWS, tiny
@@ -23,7 +24,7 @@ def encoded(small, prompt=None, images=None):
 
 def test_a_prompt_with_pictures_is_its_encoding(small):
     encoding = encoded(small)
-    plain = small.module(**encoding, **small.row.forward).logits
+    plain = logits_of(small.module(**encoding, **small.row.forward))
     with small.model.trace(small.prompt, images=small.images):
         mask = None if small.row.cross else small.model.vision.image_token_mask.save()
         features = small.model.vision.image_features.save()
@@ -43,7 +44,7 @@ def test_one_picture_and_five(small):
     for count in (1, 5):
         images = (small.images * 3)[:count]
         prompt = " and ".join([small.row.placeholder] * count) + " ?"
-        plain = small.module(**encoded(small, prompt, images), **small.row.forward).logits
+        plain = logits_of(small.module(**encoded(small, prompt, images), **small.row.forward))
         with small.model.trace(prompt, images=images):
             split = small.model.vision.image_features_per_image.save()
             logits = small.model.logits.save()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from itertools import accumulate
 from typing import Any
@@ -88,7 +89,7 @@ def _counts(config: Any, ids: Tensor, numbering: Numbering) -> Iterator[int]:
     for prompt in ids:
         at = prompt.eq(config.image_token_id).nonzero().flatten()
         if len(at):
-            yield from numbering(config, prompt, at).unique_consecutive(return_counts=True)[1].tolist()
+            yield from Counter(numbering(config, prompt, at).tolist()).values()
 
 
 def _dealt(each: list[int], counts: list[int]) -> list[tuple[int, int]]:

@@ -182,8 +182,14 @@ def gemma4(kind: str = "Gemma4", patch: int = PATCH) -> Any:
     """Gemma 4's: pictures of any size, enlarged to 70 tokens at most and padded to one length."""
     transformers = library()
     given: dict[str, int] = {"patch_size": patch, "pooling_kernel_size": 2, "max_soft_tokens": 70}
-    ends = {"boi_token": "<start>", "eoi_token": "<end>", "boa_token": "<start>", "eoa_token": "<end>"}
-    words = tokenizer({"<video>": "<|video|>"}, audio_token="<unk>", **ends)
+    ends: dict[str, Any] = {
+        "audio_token": "<unk>",
+        "boi_token": "<start>",
+        "eoi_token": "<end>",
+        "boa_token": "<start>",
+        "eoa_token": "<end>",
+    }
+    words = tokenizer({"<video>": "<|video|>"}, **ends)
     return getattr(transformers, f"{kind}Processor")(
         getattr(transformers, f"{kind}AudioFeatureExtractor")(),
         getattr(transformers, f"{kind}ImageProcessor")(**given),
@@ -197,7 +203,7 @@ def omni() -> Any:
     """Qwen2.5-Omni's: Qwen's pictures, beside sounds."""
     transformers = library()
     shared: dict[str, Any] = {**PACKED, "size": {"shortest_edge": 16 * 16, "longest_edge": 64 * 64}}
-    sounds = {"audio_token": "<unk>", "audio_bos_token": "</s>", "audio_eos_token": "<s>"}
+    sounds: dict[str, Any] = {"audio_token": "<unk>", "audio_bos_token": "</s>", "audio_eos_token": "<s>"}
     words = tokenizer(vision_bos_token="<start>", vision_eos_token="<end>", **sounds)
     return transformers.Qwen2_5OmniProcessor(
         transformers.Qwen2VLImageProcessor(**shared),
