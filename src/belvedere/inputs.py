@@ -29,6 +29,8 @@ PER_TOKEN = {"attention_mask": 0, "mm_token_type_ids": 0, "token_type_ids": 0, "
 #: Fields of pixels, and those that say which of them are a picture and which are padding.
 PIXELS = frozenset({"pixel_values", "pixel_attention_mask"})
 REAL_PIXELS = frozenset({"image_sizes", "pixel_attention_mask", "spatial_shapes"})
+#: Types that a tower of another one does not take.
+HALF = frozenset({torch.bfloat16, torch.float16})
 #: Fields with an axis of positions that is not their last, padded with zeros.
 BY_POSITION = frozenset({"cross_attention_mask"})
 MEDIA = frozenset({"images", "videos", "text"})
@@ -189,9 +191,16 @@ def _encode_text(
         encoding = dict(preprocessor(**call))
     except ValueError as error:
         raise InputError(f"the processor refused this input: {error}") from error
-    tensors = {key: held for key, held in encoding.items() if isinstance(held, torch.Tensor)}
+    tensors = {key: _as_weights(model, key, held) for key, held in encoding.items() if isinstance(held, torch.Tensor)}
     _refuse_empty(tensors["input_ids"])
     return Invoke(tensors, forward, padded=len(texts) > 1)
+
+
+def _as_weights(model: StandardizedTransformer, key: str, held: torch.Tensor) -> torch.Tensor:
+    """Pixels that a processor rounds to half precision (Llama 4's) in the tower's own; all else as it is."""
+    if key not in PIXELS or held.dtype not in HALF:
+        return held
+    return held.to(model.vision._module.dtype)
 
 
 def _preprocessor(model: StandardizedTransformer, what: str) -> Any:

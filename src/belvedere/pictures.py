@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ class Pictures:
         tokens: The placeholders that each picture has in the text sequence.
         grids: ``(frames, rows, columns)`` of each picture's patches.
         tiles: How many tiles each picture is cut into, each a row on the tower's image axis; one by default.
+        pieces: The image tokens of each tile, all pictures in a row, where tiles differ in shape.
         placeholders: The image tokens of the prompt, all pictures together.
         videos: Whether a video is among the inputs.
         unknown: Whether the input is encoded by someone else, so that it may show anything.
@@ -35,6 +37,7 @@ class Pictures:
     tokens: tuple[int, ...] = ()
     grids: tuple[tuple[int, int, int], ...] = ()
     tiles: tuple[int, ...] = ()
+    pieces: tuple[int, ...] = ()
     placeholders: int = 0
     videos: bool = False
     unknown: bool = False
@@ -67,7 +70,8 @@ def count_pictures(vision: Any, encoding: Mapping[str, Any]) -> Pictures:
     elif vision.root.family.facts.tiled is not None:
         shown = _tiled(vision, encoding)
         tiles, tokens = [tile for tile, _ in shown], [count for _, count in shown]
-        grids = [(tile, *_tile(vision, encoding)) for tile in tiles]
+        starts = accumulate(tiles[:-1], initial=0)
+        grids = [(tile, *_tile(vision, encoding, start)) for tile, start in zip(tiles, starts, strict=bool(tiles))]
     else:
         grids = _grids(vision, encoding)
         tokens = _tokens(vision, encoding, grids)
@@ -76,6 +80,7 @@ def count_pictures(vision: Any, encoding: Mapping[str, Any]) -> Pictures:
         tokens=tuple(tokens),
         grids=tuple(grids),
         tiles=tuple(tiles),
+        pieces=tuple(_pieces(vision, encoding)),
         placeholders=placeholders,
         videos=videos,
     )
@@ -89,7 +94,7 @@ def _placeholders(vision: Any, encoding: Mapping[str, Any]) -> int:
 def _rows(encoding: Mapping[str, Any], grids: list[tuple[int, int, int]]) -> list[int]:
     """How many rows each picture has in the tower: its patches, and what pads them where they come padded."""
     if encoding.get("spatial_shapes") is not None and grids:
-        return [int(encoding["pixel_values"].shape[1])] * len(grids)
+        return [tiles * int(encoding["pixel_values"].shape[1]) for tiles, _, _ in grids]
     return [frames * rows * columns for frames, rows, columns in grids]
 
 
@@ -110,8 +115,11 @@ def _grids(vision: Any, encoding: Mapping[str, Any]) -> list[tuple[int, int, int
     return [(1, rows, columns)] * (pixels[..., 0, 0, 0].numel())
 
 
-def _tile(vision: Any, encoding: Mapping[str, Any]) -> tuple[int, int]:
-    """The patch rows and columns of one tile."""
+def _tile(vision: Any, encoding: Mapping[str, Any], number: int = 0) -> tuple[int, int]:
+    """The patch rows and columns of one tile; all are alike unless the encoding says each one's shape."""
+    if encoding.get("spatial_shapes") is not None:
+        rows, columns = map(int, encoding["spatial_shapes"][number])
+        return rows, columns
     rows, columns = (side // vision.patch_size for side in encoding["pixel_values"].shape[-2:])
     return rows, columns
 
@@ -123,6 +131,11 @@ def _tiled(vision: Any, encoding: Mapping[str, Any]) -> list[tuple[int, int]]:
     facts, config = vision.root.family.facts, vision.root.source_config
     shown: list[tuple[int, int]] = facts.tiled(config, encoding, *_tile(vision, encoding))
     return shown
+
+
+def _pieces(vision: Any, encoding: Mapping[str, Any]) -> list[int]:
+    """The image tokens of each tile, where the encoding says the shape of each."""
+    return [] if encoding.get("spatial_shapes") is None else _tokens(vision, encoding, _grids(vision, encoding))
 
 
 def _tokens(vision: Any, encoding: Mapping[str, Any], grids: list[tuple[int, int, int]]) -> list[int]:

@@ -66,10 +66,10 @@ class SlottedVision(Vision):
     def is_token(self, count: int) -> Tensor:
         """Which of ``count`` slots of the projector are an image token, and not padding behind a picture's tokens."""
         shown = self.pictures()
-        tokens = [number for one in shown for number in one.tokens]
+        tokens = [number for one in shown for number in one.pieces]
         several = getattr(self.interleaver.batcher, "batching", False)
         fold = self.merged_hidden_size // self.vision_hidden_size
         # Beams show each picture several times; several invokes are padded to the largest of all.
-        slots = count // len(tokens) if several else shown[0].patches[0] // fold
+        slots = count // len(tokens) if several else shown[0].patches[0] // shown[0].tiles[0] // fold
         mask: Tensor = torch.arange(slots) < torch.tensor(tokens * (count // slots // len(tokens)))[:, None]
         return mask.flatten()

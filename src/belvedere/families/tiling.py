@@ -9,8 +9,9 @@ from typing import Any
 import torch
 
 from belvedere.families.facts import Tiled, Tokens
+from belvedere.families.runs import real_tiles
 
-__all__ = ["anyres", "anyres_scaled", "stacked"]
+__all__ = ["anyres", "anyres_scaled", "one_each", "stacked"]
 
 
 def anyres(config: Any, encoding: Mapping[str, Any], rows: int, columns: int) -> list[tuple[int, int]]:
@@ -57,7 +58,12 @@ def stacked(tokens: Tokens) -> Tiled:
 
     def tiled(config: Any, encoding: Mapping[str, Any], rows: int, columns: int) -> list[tuple[int, int]]:
         pixels = torch.as_tensor(encoding["pixel_values"])
-        real = int(pixels.flatten(0, -4).flatten(1).ne(0).any(1).sum())
-        return [(1, tokens(config, rows, columns, 0))] * real
+        return [(1, tokens(config, rows, columns, 0))] * real_tiles(pixels)
 
     return tiled
+
+
+def one_each(config: Any, encoding: Mapping[str, Any], rows: int, columns: int) -> list[tuple[int, int]]:
+    """Mllama: one placeholder for a picture, and room for as many tiles as any may have; a ratio of 0 is no picture."""
+    ratios, most = torch.as_tensor(encoding["aspect_ratio_ids"]), int(encoding["pixel_values"].shape[2])
+    return [(most, 1)] * int(ratios.ne(0).sum())

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-__all__ = ["SPECIAL", "WORDS", "deepseek", "gemma3", "llava", "mistral", "ocr", "paligemma", "qwen", "tokenizer"]
+__all__ = [
+    "CHAT",
+    "PATCH",
+    "SIDE",
+    "SPECIAL",
+    "WORDS",
+    "deepseek",
+    "gemma3",
+    "library",
+    "llava",
+    "mistral",
+    "ocr",
+    "paligemma",
+    "qwen",
+    "tokenizer",
+]
 
 #: The special tokens' ids, as the zoo's configs and encodings have them.
 SPECIAL = ("<pad>", "<s>", "</s>", "<start>", "<end>", "<image>", "<video>", "<unk>")
@@ -49,6 +65,10 @@ WORDS = (
     ),
     *("one", "two", "three", "first", "second", "many", "describe", "with", "?", ".", ",", ":"),
 )
+#: What is one word: a tag, letters, or a mark.
+WORD = r"<[^<>\s]+>|\w+|[^\w\s]"
+#: What every tokenizer calls some of its special tokens.
+NAMED = {"image_token": "<image>", "video_token": "<video>", "start_token": "<start>", "end_token": "<end>"}
 #: A chat template that writes a message's parts one after the other.
 CHAT = (
     "{% for message in messages %}{% for part in message['content'] %}"
@@ -57,27 +77,29 @@ CHAT = (
 SIDE, PATCH = 32, 8
 
 
-def _transformers() -> Any:
+def library() -> Any:
     """Heavy, so imported at first use; untyped in parts."""
     return import_module("transformers")
 
 
-def tokenizer(image: str = "<image>", **named: str) -> Any:
+def tokenizer(spelt: Mapping[str, str] | None = None, **named: str) -> Any:
     """A tokenizer of 64 tokens, the first eight special; padding on the left.
 
+    A tag such as ``<row_1_col_2>`` is one token, as it is in a checkpoint's own vocabulary.
+
     Args:
-        image: What the image placeholder is called.
+        spelt: What this checkpoint writes for some of the special tokens.
         **named: Further names that a processor asks its tokenizer for, such as ``boi_token``.
     """
     import tokenizers
 
-    transformers = _transformers()
-    special = [image if word == "<image>" else word for word in SPECIAL]
+    transformers = library()
+    special = [(spelt or {}).get(word, word) for word in SPECIAL]
     vocabulary = {word: number for number, word in enumerate([*special, *WORDS][:64])}
     backend = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocabulary, unk_token="<unk>"))
-    backend.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
+    backend.pre_tokenizer = tokenizers.pre_tokenizers.Split(tokenizers.Regex(WORD), "removed", invert=True)
     pad, begin, end, *_ = special
-    own = {"image_token": image, "video_token": "<video>", "start_token": "<start>", "end_token": "<end>", **named}
+    own = {name: special[SPECIAL.index(word)] for name, word in NAMED.items()} | named
     return transformers.PreTrainedTokenizerFast(
         tokenizer_object=backend,
         pad_token=pad,
@@ -91,14 +113,14 @@ def tokenizer(image: str = "<image>", **named: str) -> Any:
 
 
 def _square(name: str, **given: Any) -> Any:
-    transformers = _transformers()
+    transformers = library()
     size = {"height": SIDE, "width": SIDE}
     return getattr(transformers, name)(size=size, do_convert_rgb=True, **given)
 
 
 def llava(before: int = 1, tower: str = "CLIPImageProcessor", strategy: str = "default") -> Any:
     """LLaVA's processor: pictures become squares of one size."""
-    transformers = _transformers()
+    transformers = library()
     size: dict[str, Any] = {"shortest_edge": SIDE} if tower == "CLIPImageProcessor" else {"height": SIDE, "width": SIDE}
     pixels = getattr(transformers, tower)(size=size, crop_size={"height": SIDE, "width": SIDE})
     return transformers.LlavaProcessor(
@@ -113,7 +135,7 @@ def llava(before: int = 1, tower: str = "CLIPImageProcessor", strategy: str = "d
 
 def paligemma() -> Any:
     """PaliGemma's: the placeholders are written in front of the prompt."""
-    transformers = _transformers()
+    transformers = library()
     pixels = _square("SiglipImageProcessor")
     pixels.image_seq_length = (SIDE // PATCH) ** 2
     return transformers.PaliGemmaProcessor(pixels, tokenizer(), chat_template=CHAT)
@@ -121,7 +143,7 @@ def paligemma() -> Any:
 
 def gemma3() -> Any:
     """Gemma 3's: ``<start>`` in the prompt becomes a whole picture."""
-    transformers = _transformers()
+    transformers = library()
     words = tokenizer(boi_token="<start>", eoi_token="<end>")
     chat = CHAT.replace("<image>", "<start>")
     return transformers.Gemma3Processor(_square("Gemma3ImageProcessor"), words, image_seq_length=4, chat_template=chat)
@@ -129,7 +151,7 @@ def gemma3() -> Any:
 
 def deepseek() -> Any:
     """DeepSeek-VL's: pictures are padded to squares."""
-    transformers = _transformers()
+    transformers = library()
     return transformers.DeepseekVLProcessor(
         _square("DeepseekVLImageProcessor", min_size=14), tokenizer(), num_image_tokens=16, chat_template=CHAT
     )
@@ -137,7 +159,7 @@ def deepseek() -> Any:
 
 def mistral(fold: int = 2) -> Any:
     """Pixtral's and Mistral 3's: pictures of any size, a token at the end of each line of patches."""
-    transformers = _transformers()
+    transformers = library()
     pixels = transformers.PixtralImageProcessor(size={"longest_edge": 48}, patch_size={"height": 8, "width": 8})
     return transformers.PixtralProcessor(
         pixels,
@@ -153,7 +175,7 @@ def mistral(fold: int = 2) -> Any:
 
 def ocr() -> Any:
     """LightOnOCR's: Pixtral's pictures without tokens between their lines."""
-    transformers = _transformers()
+    transformers = library()
     pixels = transformers.PixtralImageProcessor(size={"longest_edge": 48}, patch_size={"height": 8, "width": 8})
     words = tokenizer(image_break_token="<start>", image_end_token="<end>")
     return transformers.LightOnOcrProcessor(pixels, words, patch_size=PATCH, spatial_merge_size=2, chat_template=CHAT)
@@ -161,7 +183,7 @@ def ocr() -> Any:
 
 def qwen(kind: str = "Qwen2VLProcessor") -> Any:
     """Qwen's: pictures of any size, packed patch by patch in merge-block order."""
-    transformers = _transformers()
+    transformers = library()
     shared: dict[str, Any] = {
         "patch_size": PATCH,
         "temporal_patch_size": 2,

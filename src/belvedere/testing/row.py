@@ -90,6 +90,7 @@ class Row:
         shared: Values whose tensor someone else reads too, so that an edit in place is seen there.
         processor: Makes its processor, where one can be made without a download.
         placeholder: What stands for a picture in a prompt for it.
+        lone: Why a picture becomes other image tokens alone than beside others; empty where it does not.
         scale: What the products of queries and keys are multiplied by, where it is not the root of the head's width.
         cap: What the scores are capped at by a hyperbolic tangent, where they are.
         kernels: The attention implementations that it takes.
@@ -132,6 +133,7 @@ class Row:
     shared: tuple[str, ...] = ()
     processor: Callable[[], Any] | None = None
     placeholder: str = "<image>"
+    lone: str = ""
     scale: float | None = None
     cap: float | None = None
     kernels: tuple[str, ...] = ("sdpa", "eager")

@@ -1,5 +1,7 @@
-"""Aya Vision (`AyaVisionForConditionalGeneration`): SigLIP's patches folded, normed, through a gated projector."""
+"""Aya Vision (`AyaVisionForConditionalGeneration`): tiles of SigLIP's patches, folded and normed, a gated projector."""
 
 from belvedere.families.facts import Wrapper, shuffled
+from belvedere.families.runs import by_run
 
-WRAPPER = Wrapper(tokens=shuffled("downsample_factor"), merged="linear_1")
+# A tag before each tile, or a line break behind it.
+WRAPPER = Wrapper(tiled=by_run(shuffled("downsample_factor"), apart=1), merged="linear_1")

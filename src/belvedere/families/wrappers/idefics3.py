@@ -2,13 +2,13 @@
 
 from belvedere.components import MergerScatter
 from belvedere.families.facts import Wrapper, shuffled
-from belvedere.families.tiling import stacked
+from belvedere.families.runs import by_last_tag
 
 WRAPPER = Wrapper(
     text="model.text_model",
     tower="model.vision_model",
     projector="model.connector",
     scatter=MergerScatter,
-    tiled=stacked(shuffled("scale_factor")),
+    tiled=by_last_tag(shuffled("scale_factor")),
     merged="modality_projection.proj",
 )

@@ -4,6 +4,7 @@ from typing import Any
 
 from transformers import Gemma2Config, Gemma3TextConfig, PaliGemmaConfig
 
+from belvedere.testing import processors
 from belvedere.testing.encodings import IMAGE_TOKEN, prefix_inputs
 from belvedere.testing.row import Row
 from belvedere.testing.zoo.text import GEMMA3, TEXT, TEXT_ROW
@@ -44,5 +45,12 @@ ROWS: dict[str, Row] = {
     "gemma2": Row(config=gemma2, **CAPPED, **TEXT_ROW),
     # Gemma 3's config has a cap for the scores, and its attention does not pass it on.
     "gemma3_text_capped": Row(config=gemma3_text_capped, added=GEMMA3, **TEXT_ROW),
-    "paligemma2": Row(config=paligemma2, inputs=prefix_inputs, tower=CLIP, attends="prompt both ways", **CAPPED),
+    "paligemma2": Row(
+        config=paligemma2,
+        inputs=prefix_inputs,
+        tower=CLIP,
+        attends="prompt both ways",
+        processor=processors.paligemma,
+        **CAPPED,
+    ),
 }

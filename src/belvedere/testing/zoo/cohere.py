@@ -4,6 +4,7 @@ from functools import partial
 
 from transformers import AyaVisionConfig, Cohere2Config, Cohere2VisionConfig, CohereConfig
 
+from belvedere.testing import tiling_processors as processors
 from belvedere.testing.encodings import IMAGE_TOKEN, llava_inputs
 from belvedere.testing.row import Row
 from belvedere.testing.zoo.text import TEXT, TEXT_ROW
@@ -40,12 +41,14 @@ ROWS: dict[str, Row] = {
     "cohere2": Row(config=cohere2, **TEXT_ROW),
     "aya_vision": Row(
         config=aya_vision,
+        processor=processors.aya,
         inputs=partial(llava_inputs, 4),
         tower=CLIP,
         pictures=(4, 4),
     ),
     "cohere2_vision": Row(
         config=cohere2_vision,
+        processor=processors.cohere,
         inputs=partial(llava_inputs, 4),
         tower=CLIP,
         pictures=(4, 4),

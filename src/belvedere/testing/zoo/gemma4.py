@@ -13,6 +13,7 @@ from transformers import (
     Gemma4VisionConfig,
 )
 
+from belvedere.testing import tiling_processors as processors
 from belvedere.testing.encodings import IMAGE_TOKEN, VIDEO_TOKEN, text_inputs, words
 from belvedere.testing.row import MIXTURE, Row
 from belvedere.testing.zoo.text import GEMMA3, TEXT, TEXT_ROW
@@ -72,7 +73,7 @@ def gemma4_vision() -> Gemma4VisionConfig:
         head_dim=12,
         patch_size=8,
         pooling_kernel_size=2,
-        position_embedding_size=16,
+        position_embedding_size=24,
         standardize=True,
     )
 
@@ -161,6 +162,7 @@ SMALL: dict[str, Any] = {
 }
 PICTURES: dict[str, Any] = {
     "inputs": padded_pictures,
+    "processor": processors.gemma4,
     "tower": "model.vision_tower.encoder.layers",
     "parts": GEMMA3,
     "pictures": (6, 3, 2),
@@ -182,6 +184,7 @@ ROWS: dict[str, Row] = {
             **PICTURES,
             "also": {},
             "inputs": partial(padded_pictures, fold=1),
+            "processor": partial(processors.gemma4, "Gemma4Unified", 4),
             "tower": "model.embed_vision",
             "pictures": (24, 12, 8),
         },

@@ -17,6 +17,7 @@ from transformers import (
     GlmOcrVisionConfig,
 )
 
+from belvedere.testing import tiling_processors as processors
 from belvedere.testing.encodings import IMAGE_TOKEN, VIDEO_TOKEN, video_inputs
 from belvedere.testing.row import MIXTURE, Row
 from belvedere.testing.zoo.qwen import QWEN_ROW, QWEN_TEXT
@@ -74,12 +75,16 @@ def glmga() -> GlmgaConfig:
 GLM = ("post_self_attn_layernorm", "post_mlp_layernorm")
 NORM = "model.visual.post_conv_layernorm"
 #: A video's frames have the images' placeholder.
-GLM_ROW: dict[str, Any] = {**QWEN_ROW, "video": partial(video_inputs, IMAGE_TOKEN)}
+GLM_ROW: dict[str, Any] = {
+    **QWEN_ROW,
+    "placeholder": "<|begin_of_image|><image><|end_of_image|>",
+    "video": partial(video_inputs, IMAGE_TOKEN),
+}
 
 ROWS: dict[str, Row] = {
-    "glm4v": Row(config=glm4v, added=GLM, pre_norm=NORM, **GLM_ROW),
-    "glm4v_moe": Row(config=glm4v_moe, pre_norm=NORM, **MIXTURE, **GLM_ROW),
-    "glm46v": Row(config=glm46v, added=GLM, pre_norm=NORM, **GLM_ROW),
-    "glmga": Row(config=glmga, added=GLM, pre_norm=NORM, **GLM_ROW),
-    "glm_ocr": Row(config=glm_ocr, added=GLM, **GLM_ROW),
+    "glm4v": Row(config=glm4v, added=GLM, pre_norm=NORM, processor=processors.glm, **GLM_ROW),
+    "glm4v_moe": Row(config=glm4v_moe, pre_norm=NORM, processor=processors.glm, **MIXTURE, **GLM_ROW),
+    "glm46v": Row(config=glm46v, added=GLM, pre_norm=NORM, processor=partial(processors.glm, "Glm46V"), **GLM_ROW),
+    "glmga": Row(config=glmga, added=GLM, pre_norm=NORM, processor=partial(processors.glm, "Glm46V"), **GLM_ROW),
+    "glm_ocr": Row(config=glm_ocr, added=GLM, processor=partial(processors.glm, "Glm46V"), **GLM_ROW),
 }

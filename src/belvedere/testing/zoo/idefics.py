@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from transformers import Idefics2Config, Idefics3Config, SmolVLMConfig
 
+from belvedere.testing import tiling_processors as processors
 from belvedere.testing.encodings import IMAGE_TOKEN
 from belvedere.testing.row import Row
 from belvedere.testing.zoo.text import TEXT, llama
@@ -73,7 +74,11 @@ STACKED: dict[str, Any] = {
 }
 
 ROWS: dict[str, Row] = {
-    "idefics3": Row(config=idefics3, inputs=lambda: stacked_inputs(4), pictures=(4, 4, 4), **STACKED),
+    "idefics3": Row(
+        config=idefics3, inputs=lambda: stacked_inputs(4), pictures=(4, 4, 4), processor=processors.idefics3, **STACKED
+    ),
     "smolvlm": Row(config=smolvlm, inputs=lambda: stacked_inputs(4), pictures=(4, 4, 4), **STACKED),
-    "idefics2": Row(config=idefics2, inputs=lambda: stacked_inputs(3), pictures=(3, 3, 3), **STACKED),
+    "idefics2": Row(
+        config=idefics2, inputs=lambda: stacked_inputs(3), pictures=(3, 3, 3), processor=processors.idefics2, **STACKED
+    ),
 }

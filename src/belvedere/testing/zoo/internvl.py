@@ -5,6 +5,7 @@ from typing import Any
 
 from transformers import InternVLConfig, InternVLVisionConfig
 
+from belvedere.testing import tiling_processors as processors
 from belvedere.testing.encodings import IMAGE_TOKEN, llava_inputs, tiled_inputs
 from belvedere.testing.row import Row, Scaled
 from belvedere.testing.zoo.text import llama, qwen2
@@ -40,6 +41,7 @@ INTERNVL: dict[str, Any] = {
     "tower": "model.vision_tower.encoder.layer",
     "parts": (Scaled("attention", "lambda_1"), Scaled("mlp", "lambda_2")),
     "pictures": (4, 4),
+    "processor": processors.internvl,
 }
 
 #: Two pictures in the first prompt, of two tiles and of one; one of three tiles in the second.

@@ -3,6 +3,7 @@
 import torch
 from transformers import DeepseekV3Config, Kimi_K25Config, Kimi_K25VisionConfig
 
+from belvedere.testing import tiling_processors as processors
 from belvedere.testing.encodings import IMAGE_TOKEN, VIDEO_TOKEN, qwen_inputs
 from belvedere.testing.row import MIXTURE, PACKED, Row
 from belvedere.testing.zoo.text import TEXT, TEXT_ROW
@@ -61,6 +62,8 @@ ROWS: dict[str, Row] = {
     "kimi_k25": Row(
         config=kimi_k25,
         inputs=kimi_inputs,
+        processor=processors.kimi,
+        placeholder="<start><image><end>",
         tower="model.vision_tower.layers",
         parts=("attn", "mlp"),
         **PACKED,

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from transformers import Lfm2Config, Lfm2VlConfig
 
+from belvedere.testing import tiling_processors as processors
 from belvedere.testing.encodings import IMAGE_TOKEN
 from belvedere.testing.row import Row
 from belvedere.testing.zoo.text import TEXT, TEXT_ROW
@@ -58,6 +59,7 @@ ROWS: dict[str, Row] = {
     "lfm2_vl": Row(
         config=lfm2_vl,
         inputs=padded_inputs,
+        processor=processors.lfm2,
         tower="model.vision_tower.encoder.layers",
         pictures=(6, 2, 3),
         prompts=(2, 1),

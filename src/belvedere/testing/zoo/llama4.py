@@ -5,6 +5,7 @@ from typing import Any
 
 from transformers import Llama4Config, Llama4TextConfig, Llama4VisionConfig
 
+from belvedere.testing import tiling_processors as processors
 from belvedere.testing.encodings import IMAGE_TOKEN, llava_inputs, tiled_inputs
 from belvedere.testing.row import MIXTURE, Row
 from belvedere.testing.zoo.internvl import TILES
@@ -57,6 +58,8 @@ WRAPPED: dict[str, Any] = {
     "tower": "vision_model.model.layers",
     "embedded": "vision_model.layernorm_pre",
     "forward": {"return_dict": True},
+    "processor": processors.llama4,
+    "placeholder": "<|image|>",
     "ungenerated": "'tuple' object has no attribute",
     **LLAMA4,
 }

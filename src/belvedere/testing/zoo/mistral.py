@@ -5,6 +5,7 @@ from typing import Any
 
 from transformers import Ministral3Config, Mistral3Config, Mistral4Config
 
+from belvedere.testing import processors
 from belvedere.testing.encodings import IMAGE_TOKEN, placed, placed_inputs, sized_inputs
 from belvedere.testing.row import MIXTURE, Row
 from belvedere.testing.zoo.pixtral import PIXTRAL_ROW
@@ -62,7 +63,12 @@ def placed_pictures() -> dict[str, Any]:
     return placed(sized_inputs(2))
 
 
-PLACED: dict[str, Any] = {**PIXTRAL_ROW, "inputs": placed_pictures, "pictures": (6, 3, 2)}
+PLACED: dict[str, Any] = {
+    **PIXTRAL_ROW,
+    "inputs": placed_pictures,
+    "pictures": (6, 3, 2),
+    "processor": processors.mistral,
+}
 
 ROWS: dict[str, Row] = {
     "ministral3": Row(config=ministral3, **{**TEXT_ROW, "inputs": placed_inputs}),

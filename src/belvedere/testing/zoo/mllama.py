@@ -3,6 +3,7 @@
 import torch
 from transformers import MllamaConfig, MllamaTextConfig, MllamaVisionConfig
 
+from belvedere.testing import tiling_processors as processors
 from belvedere.testing.encodings import IMAGE_TOKEN, words
 from belvedere.testing.row import Later, Row, Scaled
 from belvedere.testing.zoo.text import TEXT, TEXT_ROW
@@ -58,6 +59,7 @@ ROWS: dict[str, Row] = {
     "mllama": Row(
         config=mllama,
         inputs=mllama_inputs,
+        processor=processors.mllama,
         tower="model.vision_model.transformer.layers",
         later=Later("global_layers", "model.vision_model.global_transformer.layers", GATED),
         cross=CROSS,

@@ -11,6 +11,7 @@ from transformers import (
     Qwen2_5OmniVisionEncoderConfig,
 )
 
+from belvedere.testing import tiling_processors as processors
 from belvedere.testing.encodings import IMAGE_TOKEN, VIDEO_TOKEN, qwen_inputs, video_inputs
 from belvedere.testing.row import Row
 from belvedere.testing.zoo.qwen import QWEN_ROW
@@ -67,6 +68,9 @@ def video() -> dict[str, Tensor]:
 
 ROWS: dict[str, Row] = {
     "qwen2_5_omni_thinker": Row(
-        config=thinker, projected="reordered", **{**QWEN_ROW, "inputs": inputs, "video": video}
+        config=thinker,
+        projected="reordered",
+        processor=processors.omni,
+        **{**QWEN_ROW, "inputs": inputs, "video": video},
     ),
 }

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from transformers import LlavaNextConfig, LlavaOnevisionConfig
 
+from belvedere.testing import tiling_processors as processors
 from belvedere.testing.encodings import IMAGE_TOKEN, VIDEO_TOKEN, words
 from belvedere.testing.row import Row
 from belvedere.testing.zoo.llava import LAST
@@ -71,20 +72,29 @@ LONE = (16 + 1, 16 + 1, 16 + 8 * 9)
 SCALED = (16 + 2 * 9, 16 + 8 * 3, 16 + 5 * 6)
 
 TILED: dict[str, Any] = {"tower": CLIP, "prompts": (2, 1), "tiles": TILES, "projected": "cut"}
-ONEVISION = TILED
+ONEVISION: dict[str, Any] = {**TILED, "lone": "only a prompt's only picture is cut into tiles"}
 
 ROWS: dict[str, Row] = {
-    "llava_next": Row(config=llava_next, inputs=partial(tiled_inputs, NEXT), pictures=NEXT, **TILED, **LAST),
+    "llava_next": Row(
+        config=llava_next,
+        inputs=partial(tiled_inputs, NEXT),
+        pictures=NEXT,
+        processor=processors.next_,
+        **TILED,
+        **LAST,
+    ),
     "llava_onevision": Row(
         config=llava_onevision,
         inputs=partial(tiled_inputs, LONE, (1, 1, 5), batch_num_images=torch.tensor([2, 1])),
         pictures=LONE,
+        processor=processors.onevision,
         **{**ONEVISION, "tiles": (1, 1, 5)},
     ),
     "llava_onevision_scaled": Row(
         config=llava_onevision_scaled,
         inputs=partial(tiled_inputs, SCALED),
         pictures=SCALED,
+        processor=partial(processors.onevision, 2),
         **{**ONEVISION, "projected": "mixed"},
     ),
 }
