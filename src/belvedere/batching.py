@@ -17,7 +17,7 @@ from nnsight.util import apply
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from belvedere import inputs
-from belvedere.errors import InputError, WriteError
+from belvedere.errors import SHARED, InputError, WriteError
 from belvedere.gradients import reachable
 from belvedere.pictures import Pictures
 
@@ -47,6 +47,7 @@ class ImageBatcher(Batcher):
         self.shares: dict[int, Share] = {}
         self.keywords: dict[str, Any] = {}
         self.totals = {"images": 0, "patches": 0, "tokens": 0}
+        self.whole: dict[str, list[torch.Tensor]] = {}
 
     def assemble(self, fn: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The one call that runs every invoke, with the shares of each counted on the way."""
@@ -79,6 +80,10 @@ class ImageBatcher(Batcher):
         share = self.share()
         return [shown.pictures for shown in self.shares.values()] if share is None else [share.pictures]
 
+    def is_shared(self, location: str, held: Any) -> bool:
+        """Whether what an invoke is served at a location is one tensor for all invokes, so that none may edit it."""
+        return any(one is held for one in self.whole.get(location, ()))
+
     def narrow_at(self, location: str, value: Any, group: Any) -> Any:
         """`narrow` for a value that was kept when ``location`` was served."""
         interleaver = self.envoy.interleaver
@@ -92,6 +97,7 @@ class ImageBatcher(Batcher):
         """An invoke's own part of what a location serves."""
         if not self.batching or group is None or not self._is_image_side():
             return super().narrow(value, group)
+        self.whole[self.envoy.interleaver.location] = []
         return apply(value, lambda tensor: self._cut(tensor, group), torch.Tensor)
 
     def _widen_tensor(self, full: torch.Tensor, group: Any, edited: torch.Tensor) -> torch.Tensor:
@@ -103,8 +109,8 @@ class ImageBatcher(Batcher):
         if run is None and (self._is_scatter() or not self._is_image_side()):
             rows: torch.Tensor = super()._widen_tensor(full, group, edited)
             return rows
-        if run is None and (full.is_floating_point() or full.is_complex()) and not _same(edited, full):
-            raise WriteError("this value is shared by all invokes of the trace; write it in a trace of its own")
+        if run is None and _is_real(full) and not _same(edited, full):
+            raise WriteError(SHARED)
         if run is None:
             return edited
         axis, start, length = run
@@ -117,8 +123,12 @@ class ImageBatcher(Batcher):
 
     def _cut(self, tensor: torch.Tensor, group: Any) -> torch.Tensor:
         run = self._run(tensor, group)
+        if run is None and self._is_scatter():
+            return super()._narrow_tensor(tensor, group)
         if run is None:
-            return super()._narrow_tensor(tensor, group) if self._is_scatter() else tensor
+            if _is_real(tensor):
+                self.whole[self.envoy.interleaver.location].append(tensor)
+            return tensor
         axis, start, length = run
         view = tensor.narrow(axis, start, length)
         return reachable(view.narrow(3, start, length) if axis == 2 and self._is_square_mask(tensor) else view)
@@ -189,6 +199,11 @@ class ImageBatcher(Batcher):
 
     def _is_scatter(self) -> bool:
         return ".source." in self.envoy.interleaver.location
+
+
+def _is_real(tensor: torch.Tensor) -> bool:
+    """Whether a tensor is of numbers, and no index or mask."""
+    return tensor.is_floating_point() or tensor.is_complex()
 
 
 def _same(edited: torch.Tensor, full: torch.Tensor) -> bool:

@@ -37,7 +37,7 @@ from nnsight.intervention.interleaver import Mediator, OutOfOrderError
 
 from belvedere import layouts
 from belvedere.edits import PendingEdit, hold, pending, shares_memory, visit, watch
-from belvedere.errors import InputError, Unavailable, WriteError
+from belvedere.errors import SHARED, InputError, Unavailable, WriteError
 from belvedere.gradients import is_one_of_many, is_weight, reachable
 from belvedere.operations import missing_module
 from belvedere.select import Part, Whole
@@ -220,6 +220,8 @@ class Value(eproperty, Generic[T]):
         view = self._view(host, held)
         if self.read_only:
             watch(host, view, f"{self.path(host)} cannot be written: {self.read_only}")
+        elif is_shared(host, location, held):
+            watch(host, view, f"{self.path(host)}: {SHARED}")
         elif self._restore is not None and not shares_memory(view, held):
             written = partial(self._written_back, host, view, served)
             hold(host, mediator, PendingEdit(view, key, (location, served), (location, written), self.path(host)))
@@ -352,6 +354,12 @@ def name_call(value: Value[Any], host: Standard, mediator: Mediator, location: s
     """Note a visit that does not say which call of the location it means, for the run to check at its end."""
     if mediator.iteration == 0 and not getattr(mediator, "named_call", False):
         host.interleaver.read_once(location, value.path(host))
+
+
+def is_shared(host: Standard, location: str, held: Any) -> bool:
+    """Whether what a location serves is one tensor for all invokes, so that no invoke may edit it."""
+    asked = getattr(host.interleaver.batcher, "is_shared", None)
+    return asked is not None and bool(asked(location, held))
 
 
 def heads_first(host: Any, edited: Any, held: Any) -> Any:

@@ -287,7 +287,7 @@ def _collate(model: StandardizedTransformer, encodings: list[dict[str, Any]]) ->
         present = [entry for entry in held if entry is not None]
         if key in padding:
             present = [_padded(entry, width, padding[key], left) for entry in present]
-        if key in PIXELS and REAL_PIXELS.intersection(*encodings):
+        if key in PIXELS and REAL_PIXELS.intersection(*(encoding for encoding in encodings if key in encoding)):
             present = _stacked(present)
         if key in BY_POSITION:
             present = [_padded(entry.transpose(1, -1), width, 0, left).transpose(1, -1) for entry in present]

@@ -29,6 +29,7 @@ class Interleaver(NNsightInterleaver):
         self._watched: list[Any] = []
         self._unnamed: dict[str, str] = {}
         self._before: dict[str, int] = {}
+        self._after_first: dict[str, int] | None = None
         self._selectors: dict[str, dict[str, Callable[[Any], Any]]] = {}
 
     def watch(self, watched: Any) -> None:
@@ -44,10 +45,14 @@ class Interleaver(NNsightInterleaver):
         return int(self.counts.get(location, 0)) - self._before.get(location, 0)
 
     def _refuse_unnamed(self, unnamed: dict[str, str]) -> None:
-        """Raise where a value was read of a module that ran more often than the model itself did."""
-        forwards = max(self.calls("model.input"), 1)
+        """Raise where a value was read of a module that ran more often than the model itself did.
+
+        A generation's later steps may not come to it at all, so its first forward is looked at alone too.
+        """
+        total, first = max(self.calls("model.input"), 1), self._after_first or {}
         for location, path in unnamed.items():
-            calls = self.calls(location)
+            once = int(first.get(location, 0)) - self._before.get(location, 0)
+            calls, forwards = (once, 1) if once > 1 else (self.calls(location), total)
             if calls > forwards:
                 host, _, name = path.rpartition(".")
                 raise InputError(
@@ -71,7 +76,7 @@ class Interleaver(NNsightInterleaver):
     def __enter__(self) -> "Interleaver":
         self._kept.clear()
         self._unnamed.clear()
-        self._before = dict(self.counts)
+        self._before, self._after_first = dict(self.counts), None
         super().__enter__()
         return self
 
@@ -88,6 +93,8 @@ class Interleaver(NNsightInterleaver):
 
     def handle(self, provider: str, value: Any) -> Any:
         """Serve a location as nnsight does, saying meanwhile which one it is."""
+        if provider == "model.input" and self._after_first is None and self.calls(provider) == 1:
+            self._after_first = dict(self.counts)
         if provider not in self.parked and provider not in self.observers and provider not in self._selectors:
             # Nearly every visit: nobody waits here, so it is only counted.
             self.counts[provider] = self.counts.get(provider, 0) + 1

@@ -74,6 +74,14 @@ def test_a_read_that_does_not_say_which_call_is_refused_with_the_number(qwen, bo
         qwen.model.vision.layers[1].layer_output.save()
 
 
+def test_a_generation_that_runs_the_tower_twice_is_refused_too(qwen, both):
+    with (
+        pytest.raises(InputError, match=r"computed 2 times in 1 forward.*call\(0\).layer_output"),
+        qwen.model.generate(**both, max_new_tokens=4, do_sample=False),
+    ):
+        qwen.model.vision.layers[1].layer_output.save()
+
+
 def test_a_read_of_the_only_call_needs_no_number(qwen):
     with qwen.model.trace(**qwen.inputs):
         plain = qwen.model.vision.layers[1].layer_output.save()

@@ -163,11 +163,15 @@ def test_a_state_written_in_one_invoke_leaves_the_other_at_zero(qwen):
     assert torch.equal(untouched, plain)
 
 
-def test_a_value_that_all_invokes_share_cannot_be_written_by_one(llava):
+@pytest.mark.parametrize("way", ["in place", "assigned"])
+def test_a_value_that_all_invokes_share_cannot_be_written_by_one(llava, way):
     model = llava.model
     with pytest.raises(WriteError, match="shared by all invokes"), model.trace() as tracer:
         with tracer.invoke(**llava.inputs):
-            model.vision.position_embeddings = torch.zeros(1, 17, 24)
+            if way == "in place":
+                model.vision.position_embeddings[:] = 0
+            else:
+                model.vision.position_embeddings = torch.zeros(1, 17, 24)
         with tracer.invoke(**llava.inputs):
             model.logits.save()
 

@@ -23,6 +23,21 @@ def test_zeroing_every_entry_makes_the_logits_independent_of_the_pixels(wrapper)
     assert not torch.allclose(seen[0], wrapper.logits)
 
 
+def test_zeroing_every_entry_of_a_video_makes_the_logits_independent_of_it(filmed):
+    model, seen, inputs = filmed.model, [], filmed.row.video()
+    paths = []
+    for shown in (inputs, {**inputs, "pixel_values_videos": inputs["pixel_values_videos"].flip(-1) * 0.5}):
+        with model.trace(**shown):
+            for entry in model.vision.entries():
+                entry.value = 0
+                paths.append(entry.path)
+            logits = model.logits.save()
+        seen.append(logits)
+    assert torch.equal(*seen)
+    assert "vision.video_features" in paths
+    assert "vision.image_features" not in paths
+
+
 def test_leaving_one_entry_out_lets_the_picture_in(wrapper):
     model = wrapper.model
     for spared, entry in enumerate(model.vision.entries()):

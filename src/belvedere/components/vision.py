@@ -6,6 +6,7 @@ from itertools import accumulate, pairwise
 from typing import Any, ClassVar
 
 import torch
+from greenlet import getcurrent
 from nnsight.intervention.envoy import Envoy
 from torch import Tensor
 
@@ -179,11 +180,18 @@ class Vision(Stack):
             with model.trace(prompt, images=[image]):
                 for entry in model.vision.entries():
                     entry.value = 0
+
+        Inside a trace they are the places of its own input: those of a video where it shows one, and none of a picture
+        where it shows none.
         """
         if self.no_images() is not None:
             return []
         hosts = [self, *(part for block in self.root.layers for part in block_parts(block))]
-        found = [(host, host.values()[name]) for host in hosts for name in host.ENTERS]
+        names = [(host, name) for host in hosts for name in host.ENTERS]
+        if getattr(getcurrent(), "mediator", None) is not None:
+            filmed = [(self, "video_features")] * any(one.videos for one in self.pictures())
+            names = [(host, name) for host, name in [*names[:1], *filmed, *names[1:]] if host.idle(name) is None]
+        found = [(host, host.values()[name]) for host, name in names]
         return [Entry(host, value) for host, value in found if value.reason(host) is None]
 
     @value(
