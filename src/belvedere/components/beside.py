@@ -48,6 +48,7 @@ class MixtureBeside(Mixture):
     """
 
     AFTER: ClassVar[str] = "post_feedforward_layernorm"
+    NOTES = {}
 
     @value(scores, restore=as_held, description="the router's score for every expert")
     def router_logits(self, held: Tensor) -> RouterLogits:

@@ -41,7 +41,9 @@ def by_start(tokens: Tokens, start: str) -> Tiled:
     """
 
     def numbering(config: Any, ids: Tensor, at: Tensor) -> Tensor:
-        return ids.eq(getattr(config, start)).cumsum(0)[at]
+        starts = ids.eq(getattr(config, start))
+        # A prompt written by hand may do without, and then every run is a picture.
+        return starts.cumsum(0)[at] if starts.any() else (at.diff(prepend=at[:1] - 2) > 1).cumsum(0)
 
     return _read(tokens, numbering)
 
