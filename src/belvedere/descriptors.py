@@ -41,6 +41,7 @@ from belvedere.errors import SHARED, InputError, Unavailable, WriteError
 from belvedere.gradients import is_one_of_many, is_weight, reachable
 from belvedere.operations import missing_module
 from belvedere.select import Part, Whole
+from belvedere.written import as_written
 
 if TYPE_CHECKING:
     from belvedere.components.standard import Standard
@@ -53,7 +54,6 @@ __all__ = [
     "Value",
     "absent",
     "as_held",
-    "as_written",
     "heads_first",
     "value",
 ]
@@ -385,24 +385,3 @@ def absent(name: str, reason: Reason, description: str = "") -> Value[Any]:
 
     read.__name__, read.__doc__, read.__annotations__ = name, description, {}
     return Value[Any]("", unavailable=reason, description=description)(read)
-
-
-def as_written(value: Any, view: Any, path: str, layout: str) -> Any:
-    """What was written, checked against what is there: a tensor of that shape, or a number for all of it.
-
-    Raises:
-        WriteError: The shape is another one, or the value is no tensor.
-    """
-    if not isinstance(view, torch.Tensor):
-        if isinstance(value, (list, tuple)) and len(value) == len(view):
-            return type(view)(as_written(one, was, path, layout) for one, was in zip(value, view, strict=True))
-        raise WriteError(f"{path} is a {type(view).__name__} of {len(view)} tensors; write one of the same length")
-    if isinstance(value, (int, float)):
-        return torch.full_like(view, value)
-    if not isinstance(value, torch.Tensor):
-        raise WriteError(f"{path} takes a tensor or a number, not {type(value).__name__}")
-    if value.shape != view.shape:
-        raise WriteError(
-            f"{path} is {layout}{layouts.shape(layout)} = {tuple(view.shape)} here; got {tuple(value.shape)}"
-        )
-    return value.to(view.device, view.dtype)

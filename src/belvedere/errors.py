@@ -16,7 +16,7 @@
 
 from collections.abc import Iterable
 
-__all__ = ["SHARED", "InputError", "Unavailable", "UnsupportedFamily", "WriteError"]
+__all__ = ["InputError", "Unavailable", "UnsupportedFamily", "WriteError"]
 
 
 #: What a write of one invoke says to a value that all invokes of its trace share.

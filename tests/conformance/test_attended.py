@@ -162,6 +162,8 @@ def test_the_second_stack_is_named_apart(attending):
 def test_prompts_with_other_numbers_of_pictures_are_refused_together(attending):
     first = attending.row.solo(0)
     second = {**first, **{key: first[key].repeat_interleave(2, dim=1) for key in ("pixel_values", "aspect_ratio_ids")}}
+    second["input_ids"] = first["input_ids"].clone()
+    second["input_ids"][0, -1] = attending.model.placeholder("image")
     second["aspect_ratio_mask"] = first["aspect_ratio_mask"].repeat_interleave(2, dim=1)
     second["cross_attention_mask"] = first["cross_attention_mask"].repeat_interleave(2, dim=2)
     with attending.model.trace(**second):

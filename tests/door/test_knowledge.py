@@ -15,6 +15,7 @@ LAYERS = (
     ("errors",),
     ("geometry", "gradients", "head", "interleaving", "operations", "select", "shapes", "sizes"),
     ("edits", "layouts"),
+    ("written",),
     ("descriptors",),
     ("components",),
     ("families",),

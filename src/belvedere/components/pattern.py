@@ -19,9 +19,10 @@ from nnsight.intervention.interleaver import Mediator
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from belvedere.descriptors import Place, Reason, Value, as_written, name_call
+from belvedere.descriptors import Place, Reason, Value, name_call
 from belvedere.edits import PendingEdit, hold, pending, visit
 from belvedere.gradients import in_graph
+from belvedere.written import as_written
 
 __all__ = ["Call", "PatternValue", "Softmax", "eager_function", "no_eager_function", "pattern_value"]
 
