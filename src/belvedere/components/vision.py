@@ -14,6 +14,7 @@ from belvedere.components.gathering import Entry, Reasons, block_parts, stack_su
 from belvedere.components.reach import as_patches, no_images, unseen
 from belvedere.components.stack import Stack
 from belvedere.components.standard import Standard
+from belvedere.components.tower_sizes import TowerSizes
 from belvedere.descriptors import KeptValue, absent, as_held, value
 from belvedere.errors import InputError, Unavailable
 from belvedere.layouts import ImageFeatures, ImageFeaturesPerImage, ImageTokenMask, MergedPatches, Patches
@@ -105,7 +106,7 @@ def features(host: Vision) -> Argument:
     return Argument(host.root.scatter.scatter_argument, host.root.scatter.scatter_keyword)
 
 
-class Vision(Stack):
+class Vision(TowerSizes, Stack):
     """A vision tower.
 
     Attributes:
@@ -337,65 +338,8 @@ class Vision(Stack):
         return [] if known is None else list(known())
 
     @property
-    def num_layers(self) -> int:
-        """How many blocks the tower has."""
-        return len(self.layers)
-
-    @property
-    def vision_hidden_size(self) -> int:
-        """The width of the tower's stream."""
-        return int(self.config.hidden_size)
-
-    @property
     def merged_hidden_size(self) -> int:
         """The width of `merged_patches`: a block's patches side by side."""
         if (reason := unfolded(self)) is not None:
             raise Unavailable("vision.merged_hidden_size", reason)
         return int(self.root.projector.get(self.root.family.facts.merged)._module.in_features)
-
-    @property
-    def num_heads(self) -> int:
-        """How many heads each block has."""
-        return int(self.config.num_attention_heads)
-
-    @property
-    def head_dim(self) -> int:
-        """The width of one head."""
-        return int(getattr(self.config, "head_dim", None) or self.vision_hidden_size // self.num_heads)
-
-    @property
-    def intermediate_size(self) -> int:
-        """The inner width of each block's MLP."""
-        return int(self.config.intermediate_size)
-
-    @property
-    def patch_size(self) -> int:
-        """The side of a square patch, in pixels."""
-        size = self.config.patch_size
-        return int(size if isinstance(size, int) else size[0])
-
-    @property
-    def image_size(self) -> int:
-        """The side of the square pictures that the tower takes, in pixels."""
-        size = getattr(self.config, "image_size", None)
-        if size is None:
-            raise Unavailable(
-                "vision.image_size",
-                "this tower takes pictures of any resolution; each one's patch grid is in the encoding, image_grid_thw "
-                "or spatial_shapes",
-            )
-        return int(size if isinstance(size, int) else size[0])
-
-    @property
-    def spatial_merge_size(self) -> int:
-        """How many patches a side are folded into one image token; 1 where none are."""
-        ratio = getattr(self.config, "pixel_shuffle_ratio", getattr(self.root.source_config, "downsample_ratio", 1))
-        return int(getattr(self.config, "spatial_merge_size", round(1 / ratio)))
-
-    @property
-    def window_size(self) -> int:
-        """The side of an attention window, in pixels."""
-        size = getattr(self.config, "window_size", None)
-        if size is None:
-            raise Unavailable("vision.window_size", "this tower's attention has no windows; see segments")
-        return int(size)
