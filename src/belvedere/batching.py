@@ -95,6 +95,10 @@ class ImageBatcher(Batcher):
         return apply(value, lambda tensor: self._cut(tensor, group), torch.Tensor)
 
     def _widen_tensor(self, full: torch.Tensor, group: Any, edited: torch.Tensor) -> torch.Tensor:
+        if not full.ndim and _same(edited, full):
+            return edited
+        if not full.ndim:
+            raise WriteError("this number is of all invokes of the trace; write it in a trace of its own")
         run = self._run(full, group) if self._is_image_side() else None
         length = 0 if self._is_image_side() else self._flat_length(full)
         if length:
@@ -116,6 +120,8 @@ class ImageBatcher(Batcher):
         return torch.cat([full.narrow(axis, 0, start), edited, full.narrow(axis, start + length, after)], dim=axis)
 
     def _cut(self, tensor: torch.Tensor, group: Any) -> torch.Tensor:
+        if not tensor.ndim:
+            return tensor
         run = self._run(tensor, group)
         if run is None:
             return super()._narrow_tensor(tensor, group) if self._is_scatter() else tensor
@@ -124,6 +130,9 @@ class ImageBatcher(Batcher):
         return reachable(view.narrow(3, start, length) if axis == 2 and self._is_square_mask(tensor) else view)
 
     def _narrow_tensor(self, tensor: torch.Tensor, group: Any) -> torch.Tensor:
+        # A loss, say, is of the whole batch.
+        if not tensor.ndim:
+            return tensor
         length = self._flat_length(tensor)
         if length:
             start, rows = group

@@ -1,5 +1,7 @@
 """Prompts with pictures, through each model's own processor, are the same as their encoding."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 from truth import logits_of
@@ -8,6 +10,10 @@ from belvedere import InputError
 from belvedere.testing import ROWS, tiny
 
 MADE = {name: tiny(name) for name, row in ROWS.items() if row.processor is not None}
+
+
+def refused(why):
+    return pytest.raises(InputError, match=why) if why else nullcontext()
 
 
 @pytest.fixture(params=list(MADE))
@@ -66,6 +72,30 @@ def test_each_picture_has_the_features_that_it_has_alone(small):
         torch.testing.assert_close(split[number], alone.flatten(0, -2), atol=1e-5, rtol=1e-4)
 
 
+def answer(small, prompt, images):
+    with small.model.trace(prompt, images=images):
+        split = small.model.vision.image_features_per_image.save()
+        logits = small.model.logits.save()
+    return split, logits
+
+
+def test_two_prompts_of_one_trace_are_each_what_they_are_alone(small):
+    shown = [(f"what is {small.row.placeholder} ?", small.images[1:]), (small.prompt, small.images)]
+    with refused(small.row.alone), small.model.trace() as tracer:
+        with tracer.invoke(shown[0][0], images=shown[0][1]):
+            one = small.model.vision.image_features_per_image.save()
+            logits = small.model.logits.save()
+        with tracer.invoke(shown[1][0], images=shown[1][1]):
+            two = small.model.vision.image_features_per_image.save()
+            others = small.model.logits.save()
+    if small.row.alone:
+        return
+    for given, split, found in ((shown[0], one, logits), (shown[1], two, others)):
+        truth, expected = answer(small, *given)
+        torch.testing.assert_close(split, truth, atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(found[:, -expected.shape[1] :], expected, atol=1e-4, rtol=1e-4)
+
+
 def test_chat_messages_with_pictures_are_the_prompt_that_the_template_writes(small):
     parts = [{"type": "text", "text": "what is in "}, *({"type": "image", "image": one} for one in small.images)]
     messages = [{"role": "user", "content": parts}]
@@ -73,6 +103,8 @@ def test_chat_messages_with_pictures_are_the_prompt_that_the_template_writes(sma
         split = small.model.vision.image_features_per_image.save()
         ids = small.model.input_ids.save()
     assert len(split) == 2
+    asked = {"add_generation_prompt": True, "tokenize": True, "return_dict": True, "return_tensors": "pt"}
+    assert torch.equal(ids, small.processor.apply_chat_template(messages, **asked)["input_ids"])
     places = ids.eq(small.model.placeholder("image")).sum()
     assert places == (len(split) if small.row.cross else sum(map(len, split)))
 
