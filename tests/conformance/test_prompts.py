@@ -1,6 +1,7 @@
 """Prompts with pictures, through each model's own processor, are the same as their encoding."""
 
 from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from belvedere import InputError
 from belvedere.testing import ROWS, tiny
 
 MADE = {name: tiny(name) for name, row in ROWS.items() if row.processor is not None}
+MADE |= {f"{name} {form}": replace(MADE[name], form=form) for name in MADE for form in ROWS[name].forms}
 
 
 def refused(why):
@@ -58,8 +60,10 @@ def test_one_picture_and_five(small):
         assert torch.equal(logits, plain)
 
 
-def test_each_picture_has_the_features_that_it_has_alone(small):
-    with small.model.trace(small.prompt, images=small.images):
+@pytest.mark.parametrize("side_by_side", [False, True])
+def test_each_picture_has_the_features_that_it_has_alone(small, side_by_side):
+    prompt = f"{small.row.placeholder * 2} ?" if side_by_side else small.prompt
+    with small.model.trace(prompt, images=small.images):
         split = small.model.vision.image_features_per_image.save()
     for number, picture in enumerate(small.images):
         ids = encoded(small, f"{small.row.placeholder} ?", [picture])["input_ids"]
