@@ -79,6 +79,11 @@ class ImageBatcher(Batcher):
         share = self.share()
         return [shown.pictures for shown in self.shares.values()] if share is None else [share.pictures]
 
+    def rows(self, name: str) -> torch.Tensor | None:
+        """The running invoke's own rows of an input that has a row for each prompt; ``None`` where it is not given."""
+        held, group = self.keywords.get(name), getcurrent().mediator().batch_group
+        return held if held is None or group is None or not self.batching else held[group[0] : group[0] + group[1]]
+
     def narrow_at(self, location: str, value: Any, group: Any) -> Any:
         """`narrow` for a value that was kept when ``location`` was served."""
         interleaver = self.envoy.interleaver

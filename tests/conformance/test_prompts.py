@@ -100,6 +100,34 @@ def test_two_prompts_of_one_trace_are_each_what_they_are_alone(small):
         torch.testing.assert_close(found[:, -expected.shape[1] :], expected, atol=1e-4, rtol=1e-4)
 
 
+def test_a_prompt_without_a_picture_is_its_ids(small):
+    ids = small.processor.tokenizer("what is this ?", return_tensors="pt").input_ids
+    with refused(small.row.demands), small.model.trace("what is this ?"):
+        given = small.model.input_ids.save()
+        logits = small.model.logits.save()
+    if small.row.demands:
+        return
+    assert torch.equal(given[:, -ids.shape[1] :], ids)
+    assert torch.equal(logits, logits_of(small.module(given, **small.row.forward)))
+
+
+def test_several_prompts_of_one_invoke_deal_out_the_pictures(small):
+    prompts = [f"what is {small.row.placeholder} ?", small.prompt]
+    images = [*small.images[1:], *small.images]
+    with small.model.trace(prompts, images=images):
+        split = small.model.vision.image_features_per_image.save()
+        logits = small.model.logits.save()
+    alone = [answer(small, prompts[0], images[:1]), answer(small, prompts[1], images[1:])]
+    torch.testing.assert_close(split, [*alone[0][0], *alone[1][0]], atol=1e-5, rtol=1e-4)
+    if small.row.alone:
+        given = small.processor(text=prompts, images=[images[:1], images[1:]], padding=True, return_tensors="pt")
+        given["position_ids"] = (given["attention_mask"].cumsum(-1) - 1).clamp(min=0)
+        assert torch.equal(logits, logits_of(small.module(**given)))
+        return
+    for row, (_, expected) in zip(logits, alone, strict=True):
+        torch.testing.assert_close(row[-expected.shape[1] :], expected[0], atol=1e-4, rtol=1e-4)
+
+
 def test_chat_messages_with_pictures_are_the_prompt_that_the_template_writes(small):
     parts = [{"type": "text", "text": "what is in "}, *({"type": "image", "image": one} for one in small.images)]
     messages = [{"role": "user", "content": parts}]
