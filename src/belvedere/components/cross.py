@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from belvedere.components.attention import Attention, result_location, written_probabilities, written_scores
 from belvedere.components.layer import Layer
@@ -140,7 +140,9 @@ def among_padding(host: AttendedVision, edited: Any, held: Tensor) -> Tensor:
     """The way back for features read picture by picture, without the pictures that pad a stack."""
     each = host.tokens_of_a_picture(held)
     stacked = held.reshape(-1, each, held.shape[-1]).clone()
-    stacked[host.is_picture(len(stacked)).to(held.device)] = torch.stack(list(edited))
+    places = [place for place, own in enumerate(host.is_picture(len(stacked))) if own]
+    for place, new in zip(places, edited, strict=True):
+        stacked[place] = new
     return stacked.reshape(held.shape)
 
 
@@ -175,8 +177,8 @@ class AttendedVision(Vision):
     def image_features_per_image(self, held: Tensor) -> ImageFeaturesPerImage:
         """`image_features` split by picture, a picture's tiles one after the other, as views."""
         flat, each = held.flatten(0, -2), self.tokens_of_a_picture(held)
-        places = self.is_picture(len(flat) // each).nonzero().flatten().tolist()
-        return [flat[place * each : (place + 1) * each] for place in places]
+        real = self.is_picture(len(flat) // each)
+        return [flat[place * each : (place + 1) * each] for place, own in enumerate(real) if own]
 
     @value(
         attended,
@@ -193,13 +195,16 @@ class AttendedVision(Vision):
         """
         return held.reshape(self.root.input_size[0], -1, held.shape[-1])
 
-    def is_picture(self, count: int) -> Tensor:
+    def is_picture(self, count: int) -> list[bool]:
         """Which of ``count`` pictures, stacked by prompt, are one and not padding; beams show each several times."""
         kinds = self.interleaver.batcher.rows(self.KINDS)
         if kinds is None:
-            return torch.ones(count, dtype=torch.bool)
-        real: Tensor = kinds.cpu().repeat_interleave(count // kinds.numel(), dim=0).flatten().ne(0)
-        return real
+            return [True] * count
+        # Under a scan tensors are fake, and what an input says needs real ones.
+        with unset_fake_temporarily():
+            prompts: list[list[int]] = kinds.tolist()
+        shown = count // kinds.numel()
+        return [kind != 0 for prompt in prompts for _ in range(shown) for kind in prompt]
 
     def tokens_of_a_picture(self, held: Tensor) -> int:
         """How many rows one picture has, padded tiles among them."""
