@@ -84,6 +84,11 @@ class ImageBatcher(Batcher):
         """Whether what an invoke is served at a location is one tensor for all invokes, so that none may edit it."""
         return any(one is held for one in self.whole.get(location, ()))
 
+    def rows(self, name: str) -> torch.Tensor | None:
+        """The running invoke's own rows of an input that has a row for each prompt; ``None`` where it is not given."""
+        held, group = self.keywords.get(name), getcurrent().mediator().batch_group
+        return held if held is None or group is None or not self.batching else held[group[0] : group[0] + group[1]]
+
     def narrow_at(self, location: str, value: Any, group: Any) -> Any:
         """`narrow` for a value that was kept when ``location`` was served."""
         interleaver = self.envoy.interleaver
@@ -101,6 +106,10 @@ class ImageBatcher(Batcher):
         return apply(value, lambda tensor: self._cut(tensor, group), torch.Tensor)
 
     def _widen_tensor(self, full: torch.Tensor, group: Any, edited: torch.Tensor) -> torch.Tensor:
+        if not full.ndim and _same(edited, full):
+            return edited
+        if not full.ndim:
+            raise WriteError("this number is of all invokes of the trace; write it in a trace of its own")
         run = self._run(full, group) if self._is_image_side() else None
         length = 0 if self._is_image_side() else self._flat_length(full)
         if length:
@@ -122,6 +131,8 @@ class ImageBatcher(Batcher):
         return torch.cat([full.narrow(axis, 0, start), edited, full.narrow(axis, start + length, after)], dim=axis)
 
     def _cut(self, tensor: torch.Tensor, group: Any) -> torch.Tensor:
+        if not tensor.ndim:
+            return tensor
         run = self._run(tensor, group)
         if run is None and self._is_scatter():
             rows: torch.Tensor = super()._narrow_tensor(tensor, group)
@@ -135,6 +146,9 @@ class ImageBatcher(Batcher):
         return reachable(view.narrow(3, start, length) if axis == 2 and self._is_square_mask(tensor) else view)
 
     def _narrow_tensor(self, tensor: torch.Tensor, group: Any) -> torch.Tensor:
+        # A loss, say, is of the whole batch.
+        if not tensor.ndim:
+            return tensor
         length = self._flat_length(tensor)
         if length:
             start, rows = group

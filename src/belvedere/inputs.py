@@ -155,9 +155,9 @@ def _encode_chats(
     if shown:
         media = {**media, "images": shown}
     bos = getattr(model.tokenizer, "bos_token", None)
-    # A template that spells the first token itself must not get a second one.
-    special = not (bos and texts[0].startswith(bos))
-    return _encode_text(model, texts, media, forward, add_special_tokens=special)
+    # A template that spells the first token itself must not get a second one; else the processor decides.
+    options = {"add_special_tokens": False} if bos and texts[0].startswith(bos) else {}
+    return _encode_text(model, texts, media, forward, **options)
 
 
 def _pictures_of(chat: list[dict[str, Any]]) -> Iterator[Any]:
@@ -233,7 +233,9 @@ def _flat(images: Any) -> list[Any]:
 
 def _nested(model: StandardizedTransformer, texts: list[str], pictures: list[Any]) -> list[list[Any]]:
     """Each prompt's own pictures, dealt out by its placeholders."""
-    token = str(model.processor.image_token)
+    token = getattr(model.processor, "image_token", None)
+    if token is None:
+        return [pictures]
     rest = iter(pictures)
     return [[next(rest) for _ in range(text.count(token))] for text in texts]
 

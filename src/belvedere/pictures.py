@@ -130,7 +130,14 @@ def _tiled(vision: Any, encoding: Mapping[str, Any]) -> list[tuple[int, int]]:
         return []
     facts, config = vision.root.family.facts, vision.root.source_config
     shown: list[tuple[int, int]] = facts.tiled(config, encoding, *_tile(vision, encoding))
-    return shown
+    return shown if facts.alike is None else _parted(shown, facts.alike(vision.root.processor))
+
+
+def _parted(runs: list[tuple[int, int]], each: int) -> list[tuple[int, int]]:
+    """Runs of pictures, all cut into as many tiles, by picture; into one each where a run is no multiple of them."""
+    if any(tiles % each for tiles, _ in runs):
+        each = 1
+    return [(each, tokens // tiles * each) for tiles, tokens in runs for _ in range(tiles // each)]
 
 
 def _pieces(vision: Any, encoding: Mapping[str, Any]) -> list[int]:

@@ -166,6 +166,8 @@ def test_prompts_with_other_numbers_of_pictures_are_refused_together(attending):
     second["input_ids"][0, -1] = attending.model.placeholder("image")
     second["aspect_ratio_mask"] = first["aspect_ratio_mask"].repeat_interleave(2, dim=1)
     second["cross_attention_mask"] = first["cross_attention_mask"].repeat_interleave(2, dim=2)
+    second["input_ids"] = first["input_ids"].clone()
+    second["input_ids"][:, -1] = attending.model.placeholder("image")
     with attending.model.trace(**second):
         alone = attending.model.vision.image_features_per_image.save()
     assert [len(one) for one in alone] == [34, 34]
@@ -197,3 +199,23 @@ def test_written_features_of_one_invoke_leave_the_other_alone(attending):
     assert torch.equal(seen[0][1], seen[2][1])
     assert torch.equal(seen[1][0], seen[2][0])
     assert not torch.allclose(seen[0][0], seen[1][0])
+
+
+def test_a_picture_that_pads_a_stack_is_no_picture(attending):
+    inputs = dict(attending.inputs)
+    for key in ("pixel_values", "aspect_ratio_ids", "aspect_ratio_mask"):
+        inputs[key] = inputs[key].repeat_interleave(2, dim=1)
+    inputs["cross_attention_mask"] = inputs["cross_attention_mask"].repeat_interleave(2, dim=2)
+    inputs["input_ids"] = inputs["input_ids"].clone()
+    inputs["input_ids"][1, -1] = attending.model.placeholder("image")
+    inputs["pixel_values"][0, 1], inputs["aspect_ratio_ids"][0, 1] = 0, 0
+    with attending.model.trace(**inputs):
+        whole = attending.model.vision.image_features.clone().save()
+        split = attending.model.vision.image_features_per_image.save()
+        attending.model.vision.image_features_per_image = [one * 0 for one in split]
+        written = attending.model.vision.image_features.save()
+    each = whole.shape[1] // 2
+    assert torch.equal(torch.stack(split), torch.stack([whole[0, :each], whole[1, :each], whole[1, each:]]))
+    assert torch.equal(written[0, each:], whole[0, each:])
+    assert not written[0, :each].any()
+    assert not written[1].any()

@@ -6,17 +6,17 @@ what they add passes a gate.
 
 from __future__ import annotations
 
-from itertools import accumulate, pairwise
 from typing import Any, ClassVar
 
 from torch import Tensor
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from belvedere.components.attention import Attention, result_location, written_probabilities, written_scores
 from belvedere.components.layer import Layer
 from belvedere.components.pattern import Call, pattern_value
 from belvedere.components.reach import unseen
 from belvedere.components.standard import Standard
-from belvedere.components.vision import Vision, joined
+from belvedere.components.vision import Vision
 from belvedere.descriptors import absent, as_held, value
 from belvedere.layouts import (
     AttendedFeatures,
@@ -136,8 +136,24 @@ def attended(host: Vision) -> tuple[Standard, str]:
     return host.root.get(host.root.family.facts.text), "input"
 
 
+def among_padding(host: AttendedVision, edited: Any, held: Tensor) -> Tensor:
+    """The way back for features read picture by picture, without the pictures that pad a stack."""
+    each = host.tokens_of_a_picture(held)
+    stacked = held.reshape(-1, each, held.shape[-1]).clone()
+    places = [place for place, own in enumerate(host.is_picture(len(stacked))) if own]
+    for place, new in zip(places, edited, strict=True):
+        stacked[place] = new
+    return stacked.reshape(held.shape)
+
+
 class AttendedVision(Vision):
-    """A tower whose features are attended to by text blocks, and written over no placeholder (Mllama)."""
+    """A tower whose features are attended to by text blocks, and written over no placeholder (Mllama).
+
+    Attributes:
+        KINDS: The input that says of each picture of each prompt's stack what it is; 0 pads the stack.
+    """
+
+    KINDS: ClassVar[str] = "aspect_ratio_ids"
 
     # The blocks that attend to them are where they enter the stream.
     ENTERS: ClassVar[tuple[str, ...]] = ()
@@ -154,15 +170,15 @@ class AttendedVision(Vision):
     @value(
         attended,
         select=Argument(BY_NAME, STATES),
-        restore=joined,
+        restore=among_padding,
         unavailable=unseen,
         description="what is attended to, one tensor per picture",
     )
     def image_features_per_image(self, held: Tensor) -> ImageFeaturesPerImage:
         """`image_features` split by picture, a picture's tiles one after the other, as views."""
-        flat = held.flatten(0, -2)
-        ends = accumulate([self.tokens_of_a_picture(held)] * (len(flat) // self.tokens_of_a_picture(held)), initial=0)
-        return [flat[start:stop] for start, stop in pairwise(ends)]
+        flat, each = held.flatten(0, -2), self.tokens_of_a_picture(held)
+        real = self.is_picture(len(flat) // each)
+        return [flat[place * each : (place + 1) * each] for place, own in enumerate(real) if own]
 
     @value(
         attended,
@@ -178,6 +194,17 @@ class AttendedVision(Vision):
         Edits in place and assignment both reach all of these blocks.
         """
         return held.reshape(self.root.input_size[0], -1, held.shape[-1])
+
+    def is_picture(self, count: int) -> list[bool]:
+        """Which of ``count`` pictures, stacked by prompt, are one and not padding; beams show each several times."""
+        kinds = self.interleaver.batcher.rows(self.KINDS)
+        if kinds is None:
+            return [True] * count
+        # Under a scan tensors are fake, and what an input says needs real ones.
+        with unset_fake_temporarily():
+            prompts: list[list[int]] = kinds.tolist()
+        shown = count // kinds.numel()
+        return [kind != 0 for prompt in prompts for _ in range(shown) for kind in prompt]
 
     def tokens_of_a_picture(self, held: Tensor) -> int:
         """How many rows one picture has, padded tiles among them."""

@@ -113,6 +113,8 @@ class Wrapper:
         tokens: How many image tokens a picture becomes; ``None`` where that depends on more than its patches.
         tiled: The tiles and image tokens of each picture, where a picture is cut into tiles or several are stacked with
             padding between them; it is asked in place of ``tokens``.
+        alike: How many tiles the processor cuts every picture into, where the prompt does not tell neighbours' tiles
+            apart; ``tiled`` then counts the tiles of a run of pictures together.
         video_token: The config's name for the video placeholder's id; ``None`` where the model takes no video.
         feature_layers: The config's name for the tower blocks whose stream the wrapper takes, where it names any.
         normed: Whether the last of them means the stream after the tower's final norm.
@@ -140,6 +142,7 @@ class Wrapper:
     counts_positions: bool = False
     tokens: Tokens | None = every_patch
     tiled: Tiled | None = None
+    alike: Callable[[Any], int] | None = None
     merged: str = ""
     by_prompt: bool = False
     forward: Mapping[str, Any] = field(default_factory=dict)

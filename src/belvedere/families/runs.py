@@ -12,7 +12,7 @@ from torch import Tensor
 
 from belvedere.families.facts import Tiled, Tokens
 
-__all__ = ["by_last_tag", "by_run", "by_start", "real_tiles"]
+__all__ = ["by_last_tag", "by_run", "by_start", "quartered", "real_tiles"]
 
 #: Numbers a prompt's placeholders by picture, from its ids and the placeholders' positions.
 Numbering = Callable[[Any, Tensor, Tensor], Tensor]
@@ -61,6 +61,11 @@ def by_last_tag(tokens: Tokens) -> Tiled:
         return torch.nn.functional.pad(whole, (1, 0))[starts.cumsum(0) - 1]
 
     return _read(tokens, numbering)
+
+
+def quartered(processor: Any) -> int:
+    """Idefics 2: four quarters and the whole picture, where its processor splits pictures."""
+    return 5 if getattr(getattr(processor, "image_processor", None), "do_image_splitting", False) else 1
 
 
 def real_tiles(pixels: Tensor) -> int:

@@ -1,4 +1,4 @@
-"""How many tiles and image tokens each picture becomes, where a wrapper cuts its pictures or stacks them by prompt."""
+"""How many tiles and image tokens each picture becomes, where a wrapper cuts its pictures by their size."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from typing import Any
 
 import torch
 
-from belvedere.families.facts import Tiled, Tokens
-from belvedere.families.runs import real_tiles
-
-__all__ = ["anyres", "anyres_scaled", "one_each", "stacked"]
+__all__ = ["anyres", "anyres_scaled", "one_each"]
 
 
 def anyres(config: Any, encoding: Mapping[str, Any], rows: int, columns: int) -> list[tuple[int, int]]:
@@ -51,16 +48,6 @@ def _unpadded(size: list[int], rows: int, columns: int) -> tuple[int, int]:
     if width / height > columns / rows:
         return rows - 2 * ((rows - int(round(height * (columns / width), 7))) // 2), columns
     return rows, columns - 2 * ((columns - int(round(width * (rows / height), 7))) // 2)
-
-
-def stacked(tokens: Tokens) -> Tiled:
-    """Pictures stacked by prompt, ``[prompts, pictures, ...]``: those that are all zeros pad the stack."""
-
-    def tiled(config: Any, encoding: Mapping[str, Any], rows: int, columns: int) -> list[tuple[int, int]]:
-        pixels = torch.as_tensor(encoding["pixel_values"])
-        return [(1, tokens(config, rows, columns, 0))] * real_tiles(pixels)
-
-    return tiled
 
 
 def one_each(config: Any, encoding: Mapping[str, Any], rows: int, columns: int) -> list[tuple[int, int]]:

@@ -89,6 +89,8 @@ class Row:
         prompts: How many pictures each of the two prompts shows.
         shared: Values whose tensor someone else reads too, so that an edit in place is seen there.
         processor: Makes its processor, where one can be made without a download.
+        forms: Further forms of its processor, by what sets each apart.
+        demands: What the refusal of a prompt without a picture says, where the processor takes none; empty elsewhere.
         placeholder: What stands for a picture in a prompt for it.
         lone: Why a picture becomes other image tokens alone than beside others; empty where it does not.
         scale: What the products of queries and keys are multiplied by, where it is not the root of the head's width.
@@ -132,6 +134,8 @@ class Row:
     prompts: tuple[int, int] = (1, 1)
     shared: tuple[str, ...] = ()
     processor: Callable[[], Any] | None = None
+    forms: Mapping[str, Callable[[], Any]] = field(default_factory=dict)
+    demands: str = ""
     placeholder: str = "<image>"
     lone: str = ""
     scale: float | None = None

@@ -77,12 +77,12 @@ def onevision(most: int = 9) -> Any:
     )
 
 
-def internvl() -> Any:
+def internvl(most: int = 3) -> Any:
     """InternVL's: tiles in one run of placeholders."""
     transformers = library()
     words = tokenizer(start_image_token="<start>", end_image_token="<end>", context_image_token="<image>")
     return transformers.InternVLProcessor(
-        transformers.GotOcr2ImageProcessor(size=TILE, max_patches=3),
+        transformers.GotOcr2ImageProcessor(size=TILE, max_patches=most),
         words,
         transformers.InternVLVideoProcessor(size=TILE),
         image_seq_length=4,

@@ -69,10 +69,12 @@ class Tiny:
     Args:
         name: Its row of the zoo.
         module: The transformers model, in evaluation mode, whose every parameter is seeded noise.
+        form: A form of its processor that the row names; its usual one by default.
     """
 
     name: str
     module: Any
+    form: str = ""
 
     @property
     def row(self) -> Row:
@@ -87,7 +89,8 @@ class Tiny:
     @cached_property
     def processor(self) -> Any:
         """Its processor; ``None`` where none can be made without a download."""
-        return None if self.row.processor is None else self.row.processor()
+        made = self.row.forms[self.form] if self.form else self.row.processor
+        return None if made is None else made()
 
     @property
     def images(self) -> list[Image.Image]:

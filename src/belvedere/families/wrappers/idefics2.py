@@ -2,12 +2,14 @@
 
 from belvedere.components import MergerScatter
 from belvedere.families.facts import Wrapper, fixed
-from belvedere.families.tiling import stacked
+from belvedere.families.runs import by_run, quartered
 
 WRAPPER = Wrapper(
     text="model.text_model",
     tower="model.vision_model",
     projector="model.connector",
     scatter=MergerScatter,
-    tiled=stacked(fixed("perceiver_config.resampler_n_latents")),
+    # One token stands between tiles, and between pictures that stand side by side.
+    tiled=by_run(fixed("perceiver_config.resampler_n_latents"), apart=1),
+    alike=quartered,
 )

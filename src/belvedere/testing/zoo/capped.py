@@ -51,6 +51,7 @@ ROWS: dict[str, Row] = {
         tower=CLIP,
         attends="prompt both ways",
         processor=processors.paligemma,
+        demands="`images` are expected",
         **CAPPED,
     ),
 }

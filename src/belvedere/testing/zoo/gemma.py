@@ -47,7 +47,12 @@ GEMMA3_ROW: dict[str, Any] = {
 
 ROWS: dict[str, Row] = {
     "paligemma": Row(
-        config=paligemma, inputs=prefix_inputs, tower=CLIP, attends="prompt both ways", processor=processors.paligemma
+        config=paligemma,
+        inputs=prefix_inputs,
+        tower=CLIP,
+        attends="prompt both ways",
+        processor=processors.paligemma,
+        demands="`images` are expected",
     ),
     "gemma3": Row(config=gemma3, **GEMMA3_ROW),
     "shieldgemma2": Row(config=shieldgemma2, **GEMMA3_ROW),

@@ -1,5 +1,6 @@
 """Idefics and SmolVLM: pictures stacked by prompt, smaller ones padded, the stack filled up with zeros."""
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -75,10 +76,20 @@ STACKED: dict[str, Any] = {
 
 ROWS: dict[str, Row] = {
     "idefics3": Row(
-        config=idefics3, inputs=lambda: stacked_inputs(4), pictures=(4, 4, 4), processor=processors.idefics3, **STACKED
+        config=idefics3,
+        inputs=lambda: stacked_inputs(4),
+        pictures=(4, 4, 4),
+        processor=processors.idefics3,
+        forms={"uncut": partial(processors.idefics3, False)},
+        **STACKED,
     ),
     "smolvlm": Row(config=smolvlm, inputs=lambda: stacked_inputs(4), pictures=(4, 4, 4), **STACKED),
     "idefics2": Row(
-        config=idefics2, inputs=lambda: stacked_inputs(3), pictures=(3, 3, 3), processor=processors.idefics2, **STACKED
+        config=idefics2,
+        inputs=lambda: stacked_inputs(3),
+        pictures=(3, 3, 3),
+        processor=processors.idefics2,
+        forms={"cut": partial(processors.idefics2, True)},
+        **STACKED,
     ),
 }

@@ -42,6 +42,7 @@ INTERNVL: dict[str, Any] = {
     "parts": (Scaled("attention", "lambda_1"), Scaled("mlp", "lambda_2")),
     "pictures": (4, 4),
     "processor": processors.internvl,
+    "forms": {"uncut": partial(processors.internvl, 1)},
 }
 
 #: Two pictures in the first prompt, of two tiles and of one; one of three tiles in the second.
