@@ -213,7 +213,9 @@ class ImageBatcher(Batcher):
         return family.wrapper is not None and family.facts.by_prompt
 
     def _is_scatter(self) -> bool:
-        return ".source." in self.envoy.interleaver.location
+        """Whether this is an operation of the text's side, which has arguments of the batch's rows too."""
+        location = self.envoy.interleaver.location
+        return ".source." in location and not location.startswith(f"{self.envoy.vision.path}.")
 
 
 def _is_real(tensor: torch.Tensor) -> bool:

@@ -106,7 +106,7 @@ def auto_class(task: str) -> str:
 
 def load_preprocessor(checkpoint: Any, task: str, options: dict[str, Any], tokenizer_kwargs: dict[str, Any]) -> Any:
     """The processor (a tokenizer, for a text task) beside a checkpoint's weights; ``None`` where there is none."""
-    if not isinstance(checkpoint, (str, Path)):
+    if not isinstance(checkpoint, (str, Path)) or _holds_weights_alone(Path(checkpoint)):
         return None
     from transformers import AutoProcessor, AutoTokenizer
 
@@ -116,6 +116,13 @@ def load_preprocessor(checkpoint: Any, task: str, options: dict[str, Any], token
         return auto.from_pretrained(str(checkpoint), **given, **tokenizer_kwargs)
     except OSError:
         return None
+
+
+def _holds_weights_alone(folder: Path) -> bool:
+    """Whether a folder has a model's files and none of a processor or tokenizer, of which transformers makes one up."""
+    names = [found.name for found in folder.iterdir()] if folder.is_dir() else []
+    weights = ("config.json", "generation_config.json", "model.safetensors", "model-", "pytorch_model")
+    return "config.json" in names and all(name.startswith(weights) for name in names)
 
 
 @dataclass

@@ -1,9 +1,12 @@
 """Where image information enters the text model, and which values nothing reads."""
 
+import pytest
 import torch
 from walk import available, path
 
+from belvedere import StandardizedTransformer
 from belvedere.components import Note
+from belvedere.testing import ROWS, build
 
 
 def other(inputs):
@@ -63,9 +66,6 @@ def test_entries_are_named_by_their_standard_paths(wrapper):
 
 
 def test_a_text_model_has_no_entries():
-    from belvedere import StandardizedTransformer
-    from belvedere.testing import build
-
     assert StandardizedTransformer(build("llama")).vision.entries() == []
 
 
@@ -93,3 +93,18 @@ def test_llava_s_last_block_is_noted_in_the_repr_and_in_support(llava):
     assert llava.model.support()["vision.layers.layer_output"] is None
     assert "note: nothing reads this block" in repr(llava.model.vision.layers[2])
     assert "note:" not in repr(llava.model.vision.layers[1])
+
+
+@pytest.mark.parametrize("layer", [3, -2, -4])
+def test_the_tower_output_of_another_feature_layer_is_noted_where_a_write_changes_nothing(layer):
+    """InternVL takes the normed stream by -1 alone; the same block by its number is the stream before the norm."""
+    model = StandardizedTransformer(build("internvl", vision_feature_layer=layer))
+    inputs = ROWS["internvl"].inputs()
+    with model.trace(**inputs):
+        plain = model.logits.save()
+    with model.trace(**inputs):
+        model.vision.tower_output = 0
+        written = model.logits.save()
+    note = model.support(notes=True)["vision.tower_output"]
+    assert torch.equal(written, plain)
+    assert ("patch_embeddings" if layer == -4 else f"block {layer % 4 - 1}") in note

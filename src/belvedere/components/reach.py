@@ -13,12 +13,20 @@ if TYPE_CHECKING:
     from belvedere.components.standard import Standard
     from belvedere.layouts import Patches
 
-__all__ = ["NoVision", "as_patches", "no_images", "unseen"]
+__all__ = ["NoVision", "as_patches", "no_images", "taken", "unseen"]
 
 
 def as_patches(held: Tensor) -> Patches:
     """A tower's stream as ``[images, patches, vision_hidden]``: a packed row gets a leading 1, as a view."""
     return held.unsqueeze(0) if held.ndim == 2 else held
+
+
+def taken(*blocks: int) -> str:
+    """The streams that a wrapper takes of a tower, by the blocks that they leave; -1 is what enters the first."""
+    return " and ".join(
+        f"the stream of block {number}" if number >= 0 else "what enters block 0, which patch_embeddings become"
+        for number in blocks
+    )
 
 
 def no_images(root: Any) -> str | None:

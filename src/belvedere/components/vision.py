@@ -11,7 +11,7 @@ from nnsight.intervention.envoy import Envoy
 from torch import Tensor
 
 from belvedere.components.gathering import Entry, Reasons, block_parts, stack_support
-from belvedere.components.reach import as_patches, no_images, unseen
+from belvedere.components.reach import as_patches, no_images, taken, unseen
 from belvedere.components.stack import Stack
 from belvedere.components.standard import Standard
 from belvedere.components.tower_sizes import TowerSizes
@@ -167,10 +167,12 @@ class Vision(TowerSizes, Stack):
 
     def remark(self, name: str) -> str | None:
         """What to know of a value of the tower that nothing reads."""
-        skipped = "norm" in vars(self) and not self.root.family.facts.normed
+        facts = self.root.family.facts
+        # A wrapper that takes the normed stream does so where it is asked for the last one as -1.
+        normed = facts.normed and getattr(self.root.source_config, facts.feature_layers, None) == -1
+        skipped = "norm" in vars(self) and not normed
         if name == "tower_output" and self.feature_layers and (skipped or self.last_read < self.num_layers - 1):
-            taken = ", ".join(map(str, self.feature_layers))
-            return f"nothing reads it: the wrapper takes the stream of block {taken}; write layers[i].layer_output"
+            return f"nothing reads it: the wrapper takes {taken(*self.feature_layers)}; write that one"
         return super().remark(name)
 
     def entries(self) -> list[Entry]:

@@ -10,7 +10,7 @@ from torch import Tensor
 from belvedere.components.attention import Mixer, result_location, written_probabilities, written_scores
 from belvedere.components.layer import Block, added
 from belvedere.components.pattern import Call, pattern_value
-from belvedere.components.reach import as_patches, unseen
+from belvedere.components.reach import as_patches, taken, unseen
 from belvedere.components.standard import Standard
 from belvedere.descriptors import as_held, heads_first, value
 from belvedere.layouts import (
@@ -45,7 +45,7 @@ class VisionLayer(Block):
         last = getattr(tower, "last_read", None)
         if last is None or self.number <= last:
             return None
-        return f"nothing reads this block: the wrapper takes the stream of block {last}; write that one"
+        return f"nothing reads this block: the wrapper takes {taken(last)}; write that one"
 
     @value("output", select=First(), restore=as_held, unavailable=unseen, description="the stream leaving")
     def layer_output(self, held: Tensor) -> Patches:

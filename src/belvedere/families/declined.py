@@ -81,6 +81,8 @@ _KINDS: dict[str, tuple[str, ...]] = {
     ),
     "its projector's rows and its placeholders do not match one to one": ("ovis2", "hunyuan_vl"),
     "it is a text model that transformers lists here too": ("mistral4",),
+    "transformers loads it as Gemma 3's class and leaves that class's text weights random, for it finds them under no "
+    "name of a checkpoint of its own": ("shieldgemma2",),
     "nobody has described it yet, and nothing unusual is known of it": (
         "aria",
         "cosmos3_edge",

@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any
 
-from transformers import Gemma3Config, PaliGemmaConfig, ShieldGemma2Config
+from transformers import Gemma3Config, PaliGemmaConfig
 
 from belvedere.testing import processors
 from belvedere.testing.encodings import IMAGE_TOKEN, gemma_inputs, prefix_inputs
@@ -29,12 +29,6 @@ def gemma3() -> Gemma3Config:
     )
 
 
-def shieldgemma2() -> ShieldGemma2Config:
-    return ShieldGemma2Config(
-        vision_config=siglip(), text_config=gemma3_text(), image_token_index=IMAGE_TOKEN, mm_tokens_per_image=4
-    )
-
-
 GEMMA3_ROW: dict[str, Any] = {
     "inputs": partial(gemma_inputs, 4),
     "tower": CLIP,
@@ -55,5 +49,4 @@ ROWS: dict[str, Row] = {
         demands="`images` are expected",
     ),
     "gemma3": Row(config=gemma3, **GEMMA3_ROW),
-    "shieldgemma2": Row(config=shieldgemma2, **GEMMA3_ROW),
 }
