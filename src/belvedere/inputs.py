@@ -200,7 +200,7 @@ def _as_weights(model: StandardizedTransformer, key: str, held: torch.Tensor) ->
     """Pixels that a processor rounds to half precision (Llama 4's) in the tower's own; all else as it is."""
     if key not in PIXELS or held.dtype not in HALF:
         return held
-    return held.to(model.vision._module.dtype)
+    return held.to(next(model.vision._module.parameters()).dtype)
 
 
 def _preprocessor(model: StandardizedTransformer, what: str) -> Any:

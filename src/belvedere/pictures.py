@@ -70,8 +70,8 @@ def count_pictures(vision: Any, encoding: Mapping[str, Any]) -> Pictures:
     elif vision.root.family.facts.tiled is not None:
         shown = _tiled(vision, encoding)
         tiles, tokens = [tile for tile, _ in shown], [count for _, count in shown]
-        starts = accumulate(tiles[:-1], initial=0)
-        grids = [(tile, *_tile(vision, encoding, start)) for tile, start in zip(tiles, starts, strict=bool(tiles))]
+        starts = accumulate(tiles, initial=0)
+        grids = [(tile, *_tile(vision, encoding, start)) for tile, start in zip(tiles, starts, strict=False)]
     else:
         grids = _grids(vision, encoding)
         tokens = _tokens(vision, encoding, grids)
