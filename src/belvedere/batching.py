@@ -124,7 +124,8 @@ class ImageBatcher(Batcher):
     def _cut(self, tensor: torch.Tensor, group: Any) -> torch.Tensor:
         run = self._run(tensor, group)
         if run is None and self._is_scatter():
-            return super()._narrow_tensor(tensor, group)
+            rows: torch.Tensor = super()._narrow_tensor(tensor, group)
+            return rows
         if run is None:
             if _is_real(tensor):
                 self.whole[self.envoy.interleaver.location].append(tensor)

@@ -15,7 +15,8 @@ def test_a_saved_checkpoint_loads_whole_and_without_a_processor(name, tmp_path):
     module = build(name)
     module.save_pretrained(tmp_path)
     model = StandardizedTransformer(tmp_path, dispatch=True)
-    assert model.processor is None and model.tokenizer is None
+    assert model.processor is None
+    assert model.tokenizer is None
     saved = module.state_dict()
     for key, held in model._module.state_dict().items():
         assert torch.equal(held, saved[key]), key
