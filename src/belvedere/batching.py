@@ -115,7 +115,7 @@ class ImageBatcher(Batcher):
         if length:
             start, stop = group[0] * length, (group[0] + group[1]) * length
             return torch.cat([full[:start], edited, full[stop:]])
-        if run is None and (self._is_scatter() or not self._is_image_side()):
+        if run is None and (not self._is_image_side() or self._is_scatter()):
             rows: torch.Tensor = super()._widen_tensor(full, group, edited)
             return rows
         if run is None and _is_real(full) and not _same(edited, full):

@@ -174,7 +174,7 @@ def test_a_table_of_positions_is_an_invoke_s_own_or_cannot_be_written_by_one(wra
             model.logits.save()
         with tracer.invoke(**second):
             plain = model.logits.save()
-    refusal = ""
+    refused, logits = "", plain
     try:
         with model.trace() as tracer:
             with tracer.invoke(**first):
@@ -186,9 +186,9 @@ def test_a_table_of_positions_is_an_invoke_s_own_or_cannot_be_written_by_one(wra
             with tracer.invoke(**second):
                 logits = model.logits.save()
     except WriteError as error:
-        refusal = str(error)
-    if refusal:
-        assert "shared by all invokes" in refusal
+        refused = str(error)
+    if refused:
+        assert "shared by all invokes" in refused
     else:
         torch.testing.assert_close(logits, plain, atol=1e-4, rtol=1e-4)
 

@@ -47,6 +47,7 @@ class MixtureBeside(Mixture):
         AFTER: What the sum passes before it is added, by its native name in the block.
     """
 
+    NOTES: ClassVar[dict[str, str]] = {}
     AFTER: ClassVar[str] = "post_feedforward_layernorm"
     NOTES = {}
 

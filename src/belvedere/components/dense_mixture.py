@@ -56,7 +56,7 @@ class DenseMixture(Mlp):
     """
 
     AXES = {"experts": "num_experts", "routed": "num_routed"}
-    NOTES = {"router_logits": "the router returns them beside the scores that it has made; write expert_weights"}
+    NOTES = {"router_logits": "the router returns them beside the choice that it has made; write expert_weights"}
 
     @value(
         "router.output", kind=KeptValue, select=First(), restore=sent, description="the experts that a token is sent to"
