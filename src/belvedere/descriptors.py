@@ -36,8 +36,8 @@ from nnsight.intervention.eproperty import eproperty
 from nnsight.intervention.interleaver import Mediator, OutOfOrderError
 
 from belvedere import layouts
-from belvedere.edits import PendingEdit, hold, pending, shares_memory, visit, watch
-from belvedere.errors import SHARED, InputError, Unavailable, WriteError
+from belvedere.edits import SHARED, PendingEdit, hold, pending, shares_memory, visit, watch
+from belvedere.errors import InputError, Unavailable, WriteError
 from belvedere.gradients import is_one_of_many, is_weight, reachable
 from belvedere.select import Part, Whole
 

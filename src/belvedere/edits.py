@@ -15,7 +15,10 @@ from nnsight.intervention.interleaver import Mediator
 
 from belvedere.errors import WriteError
 
-__all__ = ["PendingEdit", "changed", "hold", "pending", "shares_memory", "stamp", "visit", "watch"]
+__all__ = ["SHARED", "PendingEdit", "changed", "hold", "pending", "shares_memory", "stamp", "visit", "watch"]
+
+#: What a write of one invoke says to a value that all invokes of its trace share.
+SHARED = "this value is shared by all invokes of the trace; write it in a trace of its own"
 
 Key = tuple[Any, str, int | None]
 

@@ -16,11 +16,7 @@
 
 from collections.abc import Iterable
 
-__all__ = ["SHARED", "InputError", "Unavailable", "UnsupportedFamily", "WriteError"]
-
-
-#: What a write of one invoke says to a value that all invokes of its trace share.
-SHARED = "this value is shared by all invokes of the trace; write it in a trace of its own"
+__all__ = ["InputError", "Unavailable", "UnsupportedFamily", "WriteError"]
 
 
 class Unavailable(RuntimeError):  # noqa: N818 - the name is what a reader of a traceback needs
