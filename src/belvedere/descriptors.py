@@ -36,7 +36,7 @@ from nnsight.intervention.eproperty import eproperty
 from nnsight.intervention.interleaver import Mediator, OutOfOrderError
 
 from belvedere import layouts
-from belvedere.edits import SHARED, PendingEdit, hold, pending, shares_memory, visit, watch
+from belvedere.edits import SHARED, PendingEdit, hold, is_shared, pending, shares_memory, visit, watch
 from belvedere.errors import InputError, Unavailable, WriteError
 from belvedere.gradients import is_one_of_many, is_weight, reachable
 from belvedere.select import Part, Whole
@@ -354,12 +354,6 @@ def name_call(value: Value[Any], host: Standard, mediator: Mediator, location: s
     """Note a visit that does not say which call of the location it means, for the run to check at its end."""
     if mediator.iteration == 0 and not getattr(mediator, "named_call", False):
         host.interleaver.read_once(location, value.path(host))
-
-
-def is_shared(host: Standard, location: str, held: Any) -> bool:
-    """Whether what a location serves is one tensor for all invokes, so that no invoke may edit it."""
-    asked = getattr(host.interleaver.batcher, "is_shared", None)
-    return asked is not None and bool(asked(location, held))
 
 
 def heads_first(host: Any, edited: Any, held: Any) -> Any:
