@@ -17,7 +17,8 @@ from nnsight.util import apply
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
 from belvedere import inputs
-from belvedere.errors import SHARED, InputError, WriteError
+from belvedere.edits import SHARED
+from belvedere.errors import InputError, WriteError
 from belvedere.gradients import reachable
 from belvedere.pictures import Pictures
 

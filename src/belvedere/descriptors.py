@@ -21,7 +21,7 @@ Places are spelled
 ``:pos_embeds=.output``
     an operation inside the host's forward, named as in `belvedere.operations`;
 ``embeddings:pos_embeds=.output``
-    the same of a module below the host, whose envoy lists it in its ``OPERATIONS``.
+    the same of a module below, whose envoy lists it in its ``OPERATIONS``.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from nnsight.intervention.eproperty import eproperty
 from nnsight.intervention.interleaver import Mediator, OutOfOrderError
 
 from belvedere import layouts
-from belvedere.edits import PendingEdit, hold, pending, shares_memory, visit, watch
-from belvedere.errors import SHARED, InputError, Unavailable, WriteError
+from belvedere.edits import SHARED, PendingEdit, hold, is_shared, pending, shares_memory, visit, watch
+from belvedere.errors import InputError, Unavailable, WriteError
 from belvedere.gradients import is_one_of_many, is_weight, reachable
 from belvedere.operations import missing_module
 from belvedere.select import Part, Whole
@@ -218,10 +218,9 @@ class Value(eproperty, Generic[T]):
             served = Mediator.value(location)
             held = self.part(host).get(served)
         view = self._view(host, held)
-        if self.read_only:
-            watch(host, view, f"{self.path(host)} cannot be written: {self.read_only}")
-        elif is_shared(host, location, held):
-            watch(host, view, f"{self.path(host)}: {SHARED}")
+        refused = f"{self.path(host)} cannot be written: {self.read_only}" if self.read_only else SHARED
+        if self.read_only or is_shared(host, location, held):
+            watch(host, view, refused)
         elif self._restore is not None and not shares_memory(view, held):
             written = partial(self._written_back, host, view, served)
             hold(host, mediator, PendingEdit(view, key, (location, served), (location, written), self.path(host)))
@@ -229,8 +228,7 @@ class Value(eproperty, Generic[T]):
 
     def _view(self, host: Standard, held: Any) -> Any:
         view = self._preprocess(host, held) if self._preprocess is not None else held
-        views = view if isinstance(view, list) else [view]
-        for one in views:
+        for one in view if isinstance(view, list) else [view]:
             if isinstance(one, torch.Tensor) and one is not held:
                 reachable(one)
         return view
@@ -351,15 +349,9 @@ def value(
 
 
 def name_call(value: Value[Any], host: Standard, mediator: Mediator, location: str) -> None:
-    """Note a visit that does not say which call of the location it means, for the run to check at its end."""
+    """Note a visit that does not say which call it means, for the run to check at its end."""
     if mediator.iteration == 0 and not getattr(mediator, "named_call", False):
         host.interleaver.read_once(location, value.path(host))
-
-
-def is_shared(host: Standard, location: str, held: Any) -> bool:
-    """Whether what a location serves is one tensor for all invokes, so that no invoke may edit it."""
-    asked = getattr(host.interleaver.batcher, "is_shared", None)
-    return asked is not None and bool(asked(location, held))
 
 
 def heads_first(host: Any, edited: Any, held: Any) -> Any:

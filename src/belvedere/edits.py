@@ -15,7 +15,21 @@ from nnsight.intervention.interleaver import Mediator
 
 from belvedere.errors import WriteError
 
-__all__ = ["PendingEdit", "changed", "hold", "pending", "shares_memory", "stamp", "visit", "watch"]
+__all__ = [
+    "SHARED",
+    "PendingEdit",
+    "changed",
+    "hold",
+    "is_shared",
+    "pending",
+    "shares_memory",
+    "stamp",
+    "visit",
+    "watch",
+]
+
+#: What a write of one invoke says to a value that all invokes of its trace share.
+SHARED = "this value is shared by all invokes of the trace; write it in a trace of its own"
 
 Key = tuple[Any, str, int | None]
 
@@ -140,6 +154,12 @@ def visit(location: str) -> Any:
     served = Mediator.value(location)
     mediator.last_visit = (location, occurrence, served)
     return served
+
+
+def is_shared(host: Any, location: str, held: Any) -> bool:
+    """Whether what a location serves is one tensor for all invokes, so that no invoke may edit it."""
+    asked = getattr(host.interleaver.batcher, "is_shared", None)
+    return asked is not None and bool(asked(location, held))
 
 
 def watch(host: Any, view: Any, message: str, edit: PendingEdit | None = None) -> None:

@@ -19,10 +19,6 @@ from collections.abc import Iterable
 __all__ = ["InputError", "Unavailable", "UnsupportedFamily", "WriteError"]
 
 
-#: What a write of one invoke says to a value that all invokes of its trace share.
-SHARED = "this value is shared by all invokes of the trace; write it in a trace of its own"
-
-
 class Unavailable(RuntimeError):  # noqa: N818 - the name is what a reader of a traceback needs
     """A value that this checkpoint does not have: where, why, and what to do instead.
 

@@ -166,9 +166,8 @@ class Vision(TowerSizes, Stack):
         return max(self.feature_layers, default=self.num_layers - 1)
 
     def remark(self, name: str) -> str | None:
-        """What to know of a value of the tower that nothing reads."""
+        """What to know of a value of the tower that nothing reads; a normed stream is taken by -1 alone."""
         facts = self.root.family.facts
-        # A wrapper that takes the normed stream does so where it is asked for the last one as -1.
         normed = facts.normed and getattr(self.root.source_config, facts.feature_layers, None) == -1
         skipped = "norm" in vars(self) and not normed
         if name == "tower_output" and self.feature_layers and (skipped or self.last_read < self.num_layers - 1):
@@ -184,18 +183,15 @@ class Vision(TowerSizes, Stack):
                 for entry in model.vision.entries():
                     entry.value = 0
 
-        Inside a trace they are the places of its own input: those of a video where it shows one, and none of a picture
-        where it shows none.
+        Inside a trace they are those of its own input, a video's among them.
         """
-        if self.no_images() is not None:
-            return []
         hosts = [self, *(part for block in self.root.layers for part in block_parts(block))]
         names = [(host, name) for host in hosts for name in host.ENTERS]
         if getattr(getcurrent(), "mediator", None) is not None:
             filmed = [(self, "video_features")] * any(one.videos for one in self.pictures())
             names = [(host, name) for host, name in [*names[:1], *filmed, *names[1:]] if host.idle(name) is None]
-        found = [(host, host.values()[name]) for host, name in names]
-        return [Entry(host, value) for host, value in found if value.reason(host) is None]
+        found = [Entry(host, host.values()[name]) for host, name in names]
+        return [entry for entry in found if entry.found.reason(entry.host) is None]
 
     @value(
         root_input,
