@@ -122,7 +122,7 @@ def shelf(name: str) -> str:
     return table(("model type", "what it is"), entries)
 
 
-ORDERS = {"raster": "line by line", "merge blocks": "merge block by merge block", "windows": "window by window"}
+ORDERS = {"raster": "by line", "merge blocks": "by merge block", "windows": "by window"}
 
 
 def wrappers() -> str:
@@ -133,24 +133,30 @@ def wrappers() -> str:
     for name in families.known("wrappers"):
         shown = [row.config() for row in ROWS.values() if row.config().model_type == name]
         family, facts = families.compose(shown[0]), families.lookup("wrappers", name).WRAPPER
-        towers = {f"`{tower}`" for config in shown if (tower := families.compose(config).tower) is not None}
-        texts = {f"`{families.compose(config).text}`" for config in shown}
+        towers = {_code(tower) for config in shown if (tower := families.compose(config).tower) is not None}
+        texts = {_code(families.compose(config).text) for config in shown}
         rows.append(
             (
-                f"`{name}`",
+                _code(name),
                 ", ".join(sorted(towers)),
                 ", ".join(sorted(texts)),
                 _rows(family.rows),
-                f"`{facts.projector}`" if facts.projector else "none",
-                f"`{facts.scatter.scatter}`" if facts.scatter else "nowhere: text blocks attend to it",
+                _code(facts.projector) if facts.projector else "none",
+                _code(facts.scatter.scatter.rpartition(".")[2]) if facts.scatter else "text blocks attend to it",
                 "yes" if facts.video_token else "no",
             )
         )
     return table(("wrapper", "tower", "text", "rows of a tower", "projector", "enters by", "video"), rows)
 
 
+def _code(name: str) -> str:
+    """A name that a narrow cell breaks between its words."""
+    words = re.sub("(?<=[_.])", "<wbr>", name)
+    return f"<code>{words}</code>"
+
+
 def _rows(rows: families.Rows) -> str:
-    packed = "all pictures in one row" if rows.packed else "a row per picture or tile"
+    packed = "packed" if rows.packed else "by picture"
     around = [
         f"{count} {where} the patches" for count, where in ((rows.before, "before"), (rows.after, "after")) if count
     ]
