@@ -259,6 +259,26 @@ def generated(wrapper, inputs):
     return None
 
 
+def test_prompts_with_other_numbers_of_pictures_and_none_answer_each_as_alone(wrapper):
+    model = wrapper.model
+    if wrapper.row.alone:
+        return
+    text = {"input_ids": torch.tensor([[9, 10, 11, 12]])}
+    if "token_type_ids" in wrapper.inputs:
+        text["token_type_ids"] = torch.zeros_like(text["input_ids"])
+    prompts, alone, together = [text, solo(wrapper, 1), solo(wrapper, 0), solo(wrapper, 1)], [], []
+    for prompt in prompts:
+        with model.trace(**prompt):
+            logits = model.logits.save()
+        alone.append(logits)
+    with model.trace() as tracer:
+        for prompt in prompts:
+            with tracer.invoke(**prompt):
+                together.append(model.logits.save())
+    for ours, theirs in zip(together, alone, strict=True):
+        torch.testing.assert_close(ours[:, -theirs.shape[1] :], theirs, **CLOSE)
+
+
 def test_generation_runs_the_tower_once_and_keeps_the_prompts_values(wrapper):
     model, inputs = wrapper.model, solo(wrapper, 1)
     expected = generated(wrapper, inputs)
