@@ -75,9 +75,9 @@ def assemble(
 
 def _defaults(model: StandardizedTransformer, fn: Any) -> Mapping[str, Any]:
     """What the model's forward is called with unless a user says otherwise."""
-    if model.family.wrapper is None or model.text_only or "generate" in getattr(fn, "__name__", str(fn)):
-        return {}
-    return model.family.facts.forward
+    given = {} if model.family.wrapper is None or model.text_only else model.family.facts.forward
+    # The name of a model is its whole tree, so it is only asked for where there is something to give.
+    return given if given and "generate" not in getattr(fn, "__name__", str(fn)) else {}
 
 
 def _refuse_together(model: StandardizedTransformer, encoded: list[Invoke], pictures: list[Pictures]) -> None:
