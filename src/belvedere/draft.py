@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from belvedere import families, loading
+from belvedere.errors import InputError
 
 __all__ = ["draft"]
 
@@ -36,19 +37,28 @@ def draft(config: Any) -> str:
 
     Raises:
         FileNotFoundError: There is no such config.
+        InputError: transformers builds no model from it alone.
     """
     import transformers
 
     config = loading.read_config(config, {})
     vision = getattr(config, "vision_config", None)
     task = loading.TEXT if vision is None else loading.IMAGE_TEXT
-    with torch.device("meta"):
-        module = getattr(transformers, loading.auto_class(task)).from_config(config)
+    try:
+        with torch.device("meta"):
+            module = getattr(transformers, loading.auto_class(task)).from_config(config)
+    except ValueError as error:
+        raise InputError(
+            f"{loading.auto_class(task)} builds no model from a {config.model_type!r} config, so there is none to look "
+            "at; pass the config of the part that it does build"
+        ) from error
     types = {"text": config.get_text_config().model_type}
     if vision is not None:
         types |= {"towers": vision.model_type, "wrappers": config.model_type}
     missing = [shelf for shelf, name in types.items() if name not in families.known(shelf)]
     lines = [f"{shelf:9} {name:28} {'missing' if shelf in missing else 'known'}" for shelf, name in types.items()]
+    if (cause := families.DECLINED.get(config.model_type)) is not None:
+        lines.append(f"looked at before, and declined: {cause}")
     for shelf in missing:
         body = _wrapper(module, types) if shelf == "wrappers" else _stack(module, shelf, types[shelf])
         lines += ["", f"--- families/{shelf}/{types[shelf]}.py", *body]
@@ -73,7 +83,9 @@ def _stack(module: nn.Module, shelf: str, model_type: str) -> Iterator[str]:
     yield "RENAME = {" if guesses else "RENAME: dict[str, str] = {}"
     yield from (f'    "{native}": "{standard}",  # guess' for native, standard in guesses)
     yield from ["}"] if guesses else []
-    yield f"ENVOYS = {kind}_BLOCK"
+    yield f"ENVOYS = {kind}_BLOCK  # guess: plain softmax attention and a dense MLP, each added as it comes out"
+    if shelf == "text" and path not in ("model", "") and path.count(".") == 0:
+        yield f'STACK = "{path}"  # where the stack is in a text-only model'
     yield ""
     yield f"# the native tree at {path or 'the root'}, one block shown:"
     yield from _tree(stack, 4)

@@ -46,9 +46,8 @@ class StandardizedTransformer(TextSizes, Standard, TransformersModel):
     Args:
         checkpoint: A Hub id, a local folder, or a module in memory.
         task: ``"image-text-to-text"`` or ``"text-generation"``; by default what the config is made for. A wrapper
-        loaded
-            for text generation is what transformers loads for it, and its tower's values say why no picture reaches
-            them.
+            loaded for text generation is what transformers loads for it, and its tower's values say why no picture
+            reaches them.
         family: Known model types to use in place of the config's, such as ``{"text": "llama"}``.
         rename: Further names for modules, as in nnsight; they win over the family's.
         envoys: Further envoy classes for modules, as in nnsight; they win over the family's.
@@ -56,8 +55,7 @@ class StandardizedTransformer(TextSizes, Standard, TransformersModel):
             encodings only.
         tokenizer_kwargs: Arguments for loading the processor or tokenizer.
         **kwargs: Anything else that nnsight's ``TransformersModel`` or ``from_pretrained`` takes: ``dispatch=True``
-        loads
-            the weights at once, ``dtype``, ``device_map``, ``attn_implementation``, ``revision``, ...
+            loads the weights at once, ``dtype``, ``device_map``, ``attn_implementation``, ``revision``, ...
 
     Raises:
         UnsupportedFamily: A part of the checkpoint is of an unknown type; raised before any weight loads.

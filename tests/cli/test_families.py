@@ -78,3 +78,31 @@ def test_a_text_model_is_drafted_alone():
     assert text.splitlines()[0].split() == ["text", "bloom", "missing"]
     assert '"h": "layers",  # guess' in text
     assert 'auto="AutoModelForCausalLM"' in text
+
+
+def test_a_stack_elsewhere_says_where_and_the_entry_loads(monkeypatch):
+    from transformers import GPTJConfig
+
+    config = GPTJConfig(n_embd=32, n_layer=2, n_head=4, vocab_size=64, rotary_dim=4)
+    text = draft(config)
+    assert 'STACK = "transformer"' in text
+    monkeypatch.setattr(families, "_registered", {shelf: {} for shelf in families.PARTS})
+    entry = types.ModuleType("gptj")
+    exec(sections(text)["text"], vars(entry))
+    families.register("text", "gptj", entry)
+    assert StandardizedTransformer.from_config(config).support()["layers.layer_output"] is None
+
+
+def test_a_declined_type_is_drafted_with_the_cause():
+    from transformers import Blip2Config
+
+    assert "declined: a Q-Former stands between" in draft(Blip2Config())
+
+
+def test_a_config_that_builds_nothing_is_refused(tmp_path):
+    from transformers import CLIPConfig
+
+    CLIPConfig().save_pretrained(tmp_path)
+    result = run("families", "draft", str(tmp_path))
+    assert result.exit_code == 2
+    assert "builds no model from a 'clip' config" in result.output
