@@ -73,7 +73,7 @@ def vocabulary() -> set[str]:
 def test_the_readme_names_only_what_is_there():
     values = {key for host in HOSTS for key in host.values()}
     parts = {"model", "vision", "projector", "embed_tokens", "norm", "lm_head", "layers", "patch_embed"}
-    parts |= {"self_attn", "linear_attn", "conv", "mlp", "input_layernorm", "post_attention_layernorm"}
+    parts |= {"self_attn", "linear_attn", "cross_attn", "conv", "mlp", "input_layernorm", "post_attention_layernorm"}
     assert vocabulary() - values <= parts
 
 
