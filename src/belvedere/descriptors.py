@@ -210,7 +210,11 @@ class Value(eproperty, Generic[T]):
         if waiting is not None:
             return waiting.view
         name_call(self, host, mediator, location)
-        served = visit(location)
+        return self._serve(host, mediator, key, visit(location))
+
+    def _serve(self, host: Standard, mediator: Mediator, key: Any, served: Any) -> Any:
+        """What a user is given of what the place serves at this visit; ``key`` says which visit it is."""
+        location = key[1]
         held = self.part(host).get(served)
         if is_one_of_many(held) or is_weight(held):
             # A copy in its place can be edited, and has a gradient; read it again as the model will.
@@ -246,7 +250,10 @@ class Value(eproperty, Generic[T]):
             raise WriteError(f"{self.path(host)} cannot be written: {self.read_only}")
         location = self.location(host)
         name_call(self, host, Mediator.current(location), location)
-        served = visit(location)
+        self._write(host, value, location, visit(location))
+
+    def _write(self, host: Standard, value: Any, location: str, served: Any) -> None:
+        """Give the model what a user wrote, in the place of what was served."""
         held = self.part(host).get(served)
         written = as_written(value, self._view(host, held), self.path(host), self.layout)
         Mediator.swap(location, self.part(host).put(served, self._held(host, written, held)))
@@ -259,17 +266,9 @@ class RebuiltValue(Value[T]):
     user holds is never the model's own, and is still on the way to the logits, for gradients and for edits in place.
     """
 
-    def _get(self, host: Standard) -> Any:
-        self.refuse(host)
-        location = self.location(host)
-        mediator = Mediator.current(location)
-        key = (self, location, mediator.wanted(location))
-        waiting = pending(mediator, key)
-        if waiting is not None:
-            return waiting.view
-        served = visit(location)
-        held = self.part(host).get(served)
-        view = self._view(host, held)
+    def _serve(self, host: Standard, mediator: Mediator, key: Any, served: Any) -> Any:
+        location = key[1]
+        view = self._view(host, self.part(host).get(served))
         rebuilt = partial(self._written_back, host, view, served)
         unedited = rebuilt()
         Mediator.swap(location, unedited)

@@ -49,7 +49,6 @@ class MixtureBeside(Mixture):
 
     NOTES: ClassVar[dict[str, str]] = {}
     AFTER: ClassVar[str] = "post_feedforward_layernorm"
-    NOTES = {}
 
     @value(scores, restore=as_held, description="the router's score for every expert")
     def router_logits(self, held: Tensor) -> RouterLogits:

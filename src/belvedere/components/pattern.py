@@ -19,8 +19,8 @@ from nnsight.intervention.interleaver import Mediator
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from belvedere.descriptors import Place, Reason, Value, name_call
-from belvedere.edits import PendingEdit, hold, pending, visit
+from belvedere.descriptors import Place, Reason, Value
+from belvedere.edits import PendingEdit, hold
 from belvedere.gradients import in_graph
 from belvedere.written import as_written
 
@@ -167,19 +167,10 @@ class PatternValue(Value[Any]):
         super().__init__(at, unavailable=unavailable, description=description)
         self.result, self.replace = result, replace
 
-    def _get(self, host: Any) -> Any:
-        self.refuse(host)
-        location = self.location(host)
-        mediator = Mediator.current(location)
-        key = (self, location, mediator.wanted(location))
-        waiting = pending(mediator, key)
-        if waiting is not None:
-            return waiting.view
-        name_call(self, host, mediator, location)
-        served = visit(location)
+    def _serve(self, host: Any, mediator: Mediator, key: Any, served: Any) -> Any:
         view = self._view(host, served)
         written = (self.result(host), lambda: self.replace(host, view, served))
-        hold(host, mediator, PendingEdit(view, key, (location, served), written, self.path(host)))
+        hold(host, mediator, PendingEdit(view, key, (key[1], served), written, self.path(host)))
         return view
 
     def _view(self, host: Any, held: Any) -> Any:
@@ -187,9 +178,7 @@ class PatternValue(Value[Any]):
         # A softmax keeps its result for the backward pass, so what is edited in place must be a copy.
         return view.clone() if in_graph(view) else view
 
-    def _set(self, host: Any, value: Any) -> None:
-        self.refuse(host)
-        served = visit(self.location(host))
+    def _write(self, host: Any, value: Any, location: str, served: Any) -> None:
         view = self._view(host, served)
         written = as_written(value, view, self.path(host), self.layout)
         # A pattern written back as it is must leave the kernel's own result, which differs in the last bits.
