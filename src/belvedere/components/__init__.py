@@ -18,7 +18,7 @@ from belvedere.components.pixtral import PixtralVision, PixtralVisionAttention
 from belvedere.components.pooled import PatchEmbedder, PooledVision
 from belvedere.components.reach import NoVision
 from belvedere.components.recurrent import LinearAttention
-from belvedere.components.sandwich import SandwichAttention, SandwichMlp, SandwichVisionAttention, SandwichVisionMlp
+from belvedere.components.sandwich import SandwichLayer, SandwichVisionLayer
 from belvedere.components.scaled import ScaledLayer
 from belvedere.components.scatter import ImageAndVideoScatter, ImageScatter, MergerScatter, SoundFirstScatter
 from belvedere.components.segments import PER_IMAGE, QwenVisionAttention
@@ -84,10 +84,8 @@ __all__ = [
     "QwenVision",
     "QwenVisionAttention",
     "RotaryQwenVision",
-    "SandwichAttention",
-    "SandwichMlp",
-    "SandwichVisionAttention",
-    "SandwichVisionMlp",
+    "SandwichLayer",
+    "SandwichVisionLayer",
     "ScaledLayer",
     "SharedMixture",
     "ShortConvolution",

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 from torch import Tensor
 
 from belvedere.components.choice import Having
+from belvedere.components.layer import added
 from belvedere.components.mixture import Mixture
-from belvedere.components.sandwich import after
 from belvedere.components.standard import Standard
 from belvedere.descriptors import absent, as_held, value
 from belvedere.layouts import Residual, RouterLogits
@@ -42,13 +42,9 @@ class MixtureBeside(Mixture):
         dense = post_feedforward_layernorm_1(mlp.output)
         mixed = post_feedforward_layernorm_2((expert_weights[..., None] * expert_outputs).sum(-2))
         post_feedforward_layernorm(dense + mixed) == mlp_output
-
-    Attributes:
-        AFTER: What the sum passes before it is added, by its native name in the block.
     """
 
     NOTES: ClassVar[dict[str, str]] = {}
-    AFTER: ClassVar[str] = "post_feedforward_layernorm"
 
     @value(scores, restore=as_held, description="the router's score for every expert")
     def router_logits(self, held: Tensor) -> RouterLogits:
@@ -61,7 +57,7 @@ class MixtureBeside(Mixture):
         "what the shared expert adds",
     )
 
-    @value(after, select=First(), description="what MLP and mixture add, past their norm")
+    @value(added, select=First(), description="what MLP and mixture add, past their norm")
     def mlp_output(self, held: Tensor) -> Residual:
         """What MLP and mixture add to the stream together, after the norm of their sum."""
         return held

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from belvedere.components.layer import Layer
+from belvedere.components.sandwich import SandwichLayer
 from belvedere.components.standard import blocks
 from belvedere.descriptors import value
 from belvedere.layouts import PerLayerInput, Residual
@@ -22,7 +22,7 @@ def no_per_layer_input(host: Any) -> str | None:
     return "the config has no hidden_size_per_layer_input, so no block has an input of its own; read layer_input"
 
 
-class ScaledLayer(Layer):
+class ScaledLayer(SandwichLayer):
     """A text block that adds what it makes of an input of its own, and multiplies its stream by a buffer (Gemma 4).
 
     ``(layer_input + attention_output + mlp_output + per_layer_output) * layer_scalar == layer_output``, where

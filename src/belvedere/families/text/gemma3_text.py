@@ -1,6 +1,6 @@
 """Gemma 3's text stack (`Gemma3TextModel`): what attention and MLP add passes a norm first; windows in most blocks."""
 
-from belvedere.components import TEXT_BLOCK, SandwichAttention, SandwichMlp
+from belvedere.components import TEXT_BLOCK, SandwichLayer
 
 RENAME: dict[str, str] = {}
-ENVOYS = {**TEXT_BLOCK, "layers.*.self_attn": SandwichAttention, "layers.*.mlp": SandwichMlp}
+ENVOYS = {**TEXT_BLOCK, "layers.*": SandwichLayer}

@@ -1,19 +1,13 @@
 """GLM-4.1V's text stack (`Glm4vTextModel`): what attention and MLP add passes a norm of its own first."""
 
-from belvedere.components import TEXT_BLOCK, SandwichAttention, SandwichMlp
+from belvedere.components import TEXT_BLOCK, Layer
 
 
-class GlmAttention(SandwichAttention):
-    """Attention whose norm before the stream is beside the MLP's usual one."""
+class GlmLayer(Layer):
+    """A block whose norms before the stream are named after its parts."""
 
-    AFTER = "post_self_attn_layernorm"
-
-
-class GlmMlp(SandwichMlp):
-    """An MLP whose norm before the stream is named after it."""
-
-    AFTER = "post_mlp_layernorm"
+    ADDED = {"self_attn": "post_self_attn_layernorm.output", "mlp": "post_mlp_layernorm.output"}
 
 
 RENAME: dict[str, str] = {}
-ENVOYS = {**TEXT_BLOCK, "layers.*.self_attn": GlmAttention, "layers.*.mlp": GlmMlp}
+ENVOYS = {**TEXT_BLOCK, "layers.*": GlmLayer}

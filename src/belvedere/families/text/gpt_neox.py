@@ -1,20 +1,14 @@
 """GPT-NeoX (`GPTNeoXModel`): attention and MLP read the same stream side by side, a dropout behind each of them."""
 
-from belvedere.components import TEXT_BLOCK, SandwichAttention, SandwichMlp
+from belvedere.components import TEXT_BLOCK, Layer
 
 
-class DroppedAttention(SandwichAttention):
-    """Attention whose result passes a dropout before it is added."""
+class DroppedLayer(Layer):
+    """A block in which what each part returns passes a dropout before it is added."""
 
-    AFTER = "post_attention_dropout"
-
-
-class DroppedMlp(SandwichMlp):
-    """An MLP whose result passes a dropout before it is added."""
-
-    AFTER = "post_mlp_dropout"
+    ADDED = {"self_attn": "post_attention_dropout.output", "mlp": "post_mlp_dropout.output"}
 
 
 RENAME = {"embed_in": "embed_tokens", "final_layer_norm": "norm", "attention": "self_attn"}
-ENVOYS = {**TEXT_BLOCK, "layers.*.self_attn": DroppedAttention, "layers.*.mlp": DroppedMlp}
+ENVOYS = {**TEXT_BLOCK, "layers.*": DroppedLayer}
 STACK = "gpt_neox"
