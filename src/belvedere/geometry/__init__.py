@@ -19,11 +19,23 @@ from belvedere.geometry.boxes import (
     packed_patch_boxes,
     packed_token_boxes,
 )
+from belvedere.geometry.cells import KINDS, Cell, Cells, Region
 from belvedere.geometry.grid import cell_boxes
+from belvedere.geometry.grids import Arrangement, Grids
+from belvedere.geometry.layout import PatchLayout
 from belvedere.geometry.order import inverse, merge_block_order
+from belvedere.geometry.rows import Shown, tower_rows
 from belvedere.geometry.view import View, cropped, stretched
 
 __all__ = [
+    "KINDS",
+    "Arrangement",
+    "Cell",
+    "Cells",
+    "Grids",
+    "PatchLayout",
+    "Region",
+    "Shown",
     "View",
     "boxes_over",
     "cell_boxes",
@@ -34,4 +46,5 @@ __all__ = [
     "packed_patch_boxes",
     "packed_token_boxes",
     "stretched",
+    "tower_rows",
 ]
