@@ -20,7 +20,7 @@ from belvedere.geometry.boxes import (
     packed_token_boxes,
 )
 from belvedere.geometry.grid import cell_boxes
-from belvedere.geometry.order import inverse, merge_block_order
+from belvedere.geometry.order import inverse, merge_block_order, window_order
 from belvedere.geometry.view import View, cropped, stretched
 
 __all__ = [
@@ -34,4 +34,5 @@ __all__ = [
     "packed_patch_boxes",
     "packed_token_boxes",
     "stretched",
+    "window_order",
 ]
