@@ -23,7 +23,7 @@ from belvedere.geometry.cells import KINDS, Cell, Cells, Region
 from belvedere.geometry.grid import cell_boxes
 from belvedere.geometry.grids import Arrangement, Grids
 from belvedere.geometry.layout import PatchLayout
-from belvedere.geometry.order import inverse, merge_block_order
+from belvedere.geometry.order import inverse, merge_block_order, window_order
 from belvedere.geometry.rows import Shown, tower_rows
 from belvedere.geometry.view import View, cropped, stretched
 
@@ -47,4 +47,5 @@ __all__ = [
     "packed_token_boxes",
     "stretched",
     "tower_rows",
+    "window_order",
 ]
