@@ -21,9 +21,12 @@ from belvedere.geometry.boxes import (
 )
 from belvedere.geometry.grid import cell_boxes
 from belvedere.geometry.order import inverse, merge_block_order
+from belvedere.geometry.pieces import Piece
+from belvedere.geometry.processors import pieces
 from belvedere.geometry.view import View, cropped, stretched
 
 __all__ = [
+    "Piece",
     "View",
     "boxes_over",
     "cell_boxes",
@@ -33,5 +36,6 @@ __all__ = [
     "merge_block_order",
     "packed_patch_boxes",
     "packed_token_boxes",
+    "pieces",
     "stretched",
 ]
