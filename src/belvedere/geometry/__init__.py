@@ -24,6 +24,8 @@ from belvedere.geometry.grid import cell_boxes
 from belvedere.geometry.grids import Arrangement, Grids
 from belvedere.geometry.layout import PatchLayout
 from belvedere.geometry.order import inverse, merge_block_order, window_order
+from belvedere.geometry.pieces import Piece
+from belvedere.geometry.processors import pieces
 from belvedere.geometry.rows import Shown, tower_rows
 from belvedere.geometry.view import View, cropped, stretched
 
@@ -34,6 +36,7 @@ __all__ = [
     "Cells",
     "Grids",
     "PatchLayout",
+    "Piece",
     "Region",
     "Shown",
     "View",
@@ -45,6 +48,7 @@ __all__ = [
     "merge_block_order",
     "packed_patch_boxes",
     "packed_token_boxes",
+    "pieces",
     "stretched",
     "tower_rows",
     "window_order",

@@ -63,8 +63,8 @@ def seen(
         sizes = [(int(width), int(height)) for height, width in encoding["image_sizes"]]
     if sizes is not None and len(sizes) != pictures.count:
         raise InputError(f"{len(sizes)} sizes were passed for {pictures.count} pictures; pass one for each")
-    made, unsourced = _made(vision, pictures, sizes)
     lines = _lines(vision, encoding)
+    made, unsourced = _made(vision, pictures, sizes, lines)
     shown: list[Shown] = []
     regions: list[Region] = []
     for image, own in enumerate(_plain(vision, encoding, pictures)):
@@ -102,17 +102,17 @@ def _framewise(order: Tensor, frames: int) -> Tensor:
 
 
 def _made(
-    vision: Any, pictures: Pictures, sizes: Sequence[tuple[int, int]] | None
+    vision: Any, pictures: Pictures, sizes: Sequence[tuple[int, int]] | None, lines: list[Any]
 ) -> tuple[list[list[Piece]], str | None]:
     """What the processor makes of each picture; none, and why, where that is not known."""
-    processor = getattr(vision.root.processor, "image_processor", None)
+    processor = vision.root.processor
     if sizes is None or processor is None:
         return [], NO_SIZES if sizes is None else NO_PROCESSOR
+    cut = [own is not None for own in lines] or [True] * len(sizes)
     try:
-        made = [pieces(processor, size) for size in sizes]
-    except NotImplementedError as error:
+        return [pieces(processor, size, alone=alone) for size, alone in zip(sizes, cut, strict=True)], None
+    except InputError as error:
         return [], str(error)
-    return made, None
 
 
 def _stitched(made: list[Piece], own: list[Shown], size: tuple[int, int]) -> list[Stand]:
@@ -122,8 +122,9 @@ def _stitched(made: list[Piece], own: list[Shown], size: tuple[int, int]) -> lis
         InputError: The processor makes other pieces of a picture of this size.
     """
     real = [piece for piece in own if piece.rows]
-    given = [(one.view.size[0] // piece.side, one.view.size[1] // piece.side) for one, piece in zip(made, real)]
-    if len(made) != len(real) or given != [(piece.columns, piece.rows) for piece in real]:
+    side = own[0].side
+    given = [(-(-one.size[0] // side), -(-one.size[1] // side)) for one in made]
+    if given != [(piece.columns, piece.rows) for piece in real]:
         raise InputError(
             f"a picture of {size[0]} x {size[1]} becomes {given} patches by this model's processor, and the encoding "
             f"has {[(piece.columns, piece.rows) for piece in real]}; pass the size of the picture that was encoded"
