@@ -46,7 +46,7 @@ def stitched(config: Any, encoding: Mapping[str, Any], rows: int, columns: int) 
 
 
 def stitched_scaled(config: Any, encoding: Mapping[str, Any], rows: int, columns: int) -> list[Stitched | None]:
-    """LLaVA-OneVision: as `stitched`, scaled down past a number of tiles; a prompt's only picture is cut, others not."""
+    """LLaVA-OneVision: as `stitched`, scaled down past a number of tiles; only a prompt's lone picture is cut."""
     sizes = encoding["image_sizes"].tolist()
     counts = encoding.get("batch_num_images")
     alone = [True] * len(sizes) if counts is None else [count == 1 for count in counts for _ in range(int(count))]

@@ -9,9 +9,10 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-__all__ = ["KINDS", "Cell", "Cells", "Kind", "Region"]
+__all__ = ["KINDS", "Box", "Cell", "Cells", "Kind", "Part", "Region"]
 
 Kind = Literal["patch", "thumbnail", "cls", "register", "latent", "padding", "newline"]
+Part = Literal["picture", "thumbnail", "tile"]
 Box = tuple[float, float, float, float]
 
 #: What a row or a token can be; a table keeps the place in this list. The first two stand in a grid.
@@ -31,7 +32,7 @@ class Region:
     """
 
     image: int
-    part: Literal["picture", "thumbnail", "tile"] = "picture"
+    part: Part = "picture"
     frames: int = 1
     rows: int
     columns: int
@@ -111,7 +112,7 @@ class Cells:
     def blank(cls, count: int, kind: Kind, image: int, piece: int) -> Cells:
         """Cells of one kind that stand in no grid."""
         nowhere, unseen = torch.full((count,), -1), torch.full((count, 4), torch.nan, dtype=torch.float64)
-        places = {name: nowhere for name in ("region", "frame", "row", "column")}
+        places = dict.fromkeys(("region", "frame", "row", "column"), nowhere)
         same = {"kind": KINDS.index(kind), "image": image, "piece": piece}
         numbers = {name: torch.full((count,), held) for name, held in same.items()}
         return cls(**numbers, **places, box=unseen, source_box=unseen)

@@ -101,7 +101,7 @@ class Arrangement:
     def laid(self, value: Tensor, dim: int) -> Grids:
         """A value with an axis of this order, by picture."""
         maps = [
-            value.index_select(dim, index.to(value.device)).unflatten(dim, region.shape)
+            _apart(value.index_select(dim, index.to(value.device)), dim, region.shape)
             for index, region in zip(self.placed, self.regions, strict=True)
         ]
         rest = value.index_select(dim, self.rest.to(value.device))
@@ -116,3 +116,8 @@ class Arrangement:
             rest = rows[0].new_zeros(shape)
         order = torch.cat([*self.placed, self.rest]).argsort()
         return torch.cat([*rows, rest], dim).index_select(dim, order.to(rest.device))
+
+
+def _apart(rows: Tensor, dim: int, shape: tuple[int, int, int]) -> Tensor:
+    """One axis as frames, rows and columns."""
+    return rows.reshape(*rows.shape[:dim], *shape, *rows.shape[dim + 1 :])

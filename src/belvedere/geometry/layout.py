@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -139,7 +140,7 @@ class PatchLayout:
         linked = self.links[torch.isin(self.links[:, 1], shown), 0]
         pieces = torch.isin(self.tokens.piece, self.patches.piece[shown])
         whole = self.tokens.piece.eq(-1) & self.tokens.image.eq(image) & bool(len(shown))
-        return torch.cat([linked, (self.mixed & (pieces | whole)).nonzero().flatten()]).unique()
+        return torch.unique(torch.cat([linked, (self.mixed & (pieces | whole)).nonzero().flatten()]))
 
     def to_grid(self, value: Tensor, *, of: str | None = None, dim: int = 0) -> Grids:
         """Any value of patches or image tokens as the pictures lie: ``[frames, rows, columns, ...]`` for each.
@@ -176,7 +177,7 @@ class PatchLayout:
         """
         if isinstance(grids, Grids):
             flat = self.arrangements[grids.of].flat(grids.maps, grids.rest, grids.dim)
-            return flat.unflatten(grids.dim, grids.lead) if len(grids.lead) > 1 else flat
+            return flat.reshape(*grids.lead, *flat.shape[1:]) if len(grids.lead) > 1 else flat
         arrangement = self.arrangements[of or "patches"]
         shapes = [tuple(one.shape[:3]) for one in grids]
         if shapes != [region.shape for region in arrangement.regions]:
@@ -188,7 +189,7 @@ class PatchLayout:
         """Which arrangement a value has, and the shape of its axis of rows, two axes where it is spread over them."""
         if of is not None and of not in self.arrangements:
             raise InputError(f"of={of!r} is no order of this model's rows; there are {', '.join(self.arrangements)}")
-        found = {}
+        found: dict[Any, tuple[str, tuple[int, ...]]] = {}
         for name, arrangement in self.arrangements.items():
             lead = self._lead(name, arrangement, value, dim)
             if lead and of in (None, name):

@@ -67,7 +67,8 @@ def tower_rows(pieces: Sequence[Shown], order: Order) -> tuple[Cells, Tensor, li
 
     Returns:
         The table; ``[n]``, True for the rows that are patches or padding among them, and no CLS; and for each piece
-        ``[frames, rows, columns]``, the number of the tower's row at each of its patches.
+        ``[frames, rows, columns]``, the number of the tower's row at each of its patches, padding to the right and
+        below among them.
     """
     tables, embedded, numbers, start = [], [], [], 0
     for number, piece in enumerate(pieces):
@@ -79,7 +80,7 @@ def tower_rows(pieces: Sequence[Shown], order: Order) -> tuple[Cells, Tensor, li
         tables += [*ahead, patches, *behind]
         first = start + len(piece.before)
         grid = (first + way.argsort()).view(piece.frames, *piece.slots)
-        numbers.append(grid[:, : piece.rows, : piece.columns])
+        numbers.append(grid)
         inside = torch.zeros(piece.length, dtype=torch.bool)
         inside[len(piece.before) : len(piece.before) + len(way)] = True
         embedded.append(inside)

@@ -40,7 +40,10 @@ def locate(
         raise InputError("the input shows no picture; pass `images=[...]`, or an encoding with pixel values")
     shown = seen(vision, encoding, pictures, sizes)
     patches, embedded, numbers = tower_rows(shown.pieces, order_of(vision))
-    tokens, regions, links, mixed = told(shown, pictures, numbers, vision.root.family.facts.resampled)
+    facts = vision.root.family.facts
+    # Where nothing is written over the placeholders, no token is of a picture.
+    written = pictures if facts.scatter is not None else replace(pictures, tokens=())
+    tokens, regions, links, mixed = told(shown, written, numbers, facts.resampled)
     tokens = _boxed(tokens, patches, links, mixed)
     positions, sequence = _positions(vision, encoding, len(tokens))
     grids = tuple(shown.regions)
@@ -71,7 +74,7 @@ def _boxed(tokens: Cells, patches: Cells, links: Tensor, mixed: Tensor) -> Cells
     box = _around(len(tokens), links, patches.box)
     # Resampled tokens take patches of several tiles, each with pixels of its own.
     box[tokens.piece.eq(-1)] = torch.nan
-    for piece in tokens.piece[mixed].unique():
+    for piece in sorted(set(tokens.piece[mixed].tolist())):
         own = patches.piece.eq(piece) & patches.of_kind("patch")
         spot = mixed & tokens.piece.eq(piece)
         box[spot], source[spot] = _hull(patches.box[own]), _hull(patches.source_box[own])
@@ -94,7 +97,7 @@ def _hull(boxes: Tensor) -> Tensor:
 def _positions(vision: Any, encoding: Mapping[str, Any], count: int) -> tuple[Tensor, tuple[int, int]]:
     """Where the prompt has its image tokens, and the prompt's rows and length."""
     ids, token = encoding.get("input_ids"), vision.root.placeholder("image")
-    if ids is None or token is None:
+    if ids is None or token is None or vision.root.scatter is None:
         return torch.empty(0, 2, dtype=torch.long), (0, 0)
     ids = torch.as_tensor(ids).cpu()
     found = ids.eq(token).nonzero()

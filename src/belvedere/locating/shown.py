@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from belvedere.errors import InputError
 from belvedere.geometry import Piece, Region, Shown, View, merge_block_order, pieces, window_order
+from belvedere.geometry.cells import Part
 from belvedere.pictures import Pictures
 
 __all__ = ["Seen", "order_of", "seen"]
@@ -24,7 +25,7 @@ NO_PROCESSOR = "the model has no image processor that says how a picture becomes
 class Stand:
     """Where a piece stands: in which grid of its picture, at which place among its tiles, and how in the picture."""
 
-    part: Literal["picture", "thumbnail", "tile"]
+    part: Part
     row: int = 0
     column: int = 0
     view: View | None = None
@@ -40,6 +41,7 @@ class Seen:
         sizes: Width and height of each original picture; empty where they are not known.
         unsourced: Why the boxes in the original pictures are not known.
         lines: The `belvedere.families.tiling.Stitched` of each picture, where the wrapper lays its tokens out in lines.
+        side: The side of the block of patches that makes an image token, where the tower says it; else 0.
     """
 
     pieces: list[Shown]
@@ -47,11 +49,10 @@ class Seen:
     sizes: tuple[tuple[int, int], ...]
     unsourced: str | None
     lines: list[Any]
+    side: int
 
 
-def seen(
-    vision: Any, encoding: Mapping[str, Any], pictures: Pictures, sizes: Sequence[tuple[int, int]] | None
-) -> Seen:
+def seen(vision: Any, encoding: Mapping[str, Any], pictures: Pictures, sizes: Sequence[tuple[int, int]] | None) -> Seen:
     """The pieces of each picture of an encoding.
 
     Raises:
@@ -68,11 +69,12 @@ def seen(
     shown: list[Shown] = []
     regions: list[Region] = []
     for image, own in enumerate(_plain(vision, encoding, pictures)):
-        given = _stitched(made[image], own, sizes[image]) if made else _unstitched(own, lines[image] if lines else None)
+        given = _stitched(made[image], own) if made else _unstitched(own, lines[image] if lines else None)
         placed, grids = _placed(own, given, len(regions))
         shown += placed
         regions += grids
-    return Seen(shown, regions, tuple(sizes or ()), unsourced, lines)
+    side = vision.spatial_merge_size if encoding.get("image_grid_thw") is not None else 0
+    return Seen(shown, regions, tuple(sizes or ()), unsourced, lines, side)
 
 
 def order_of(vision: Any, name: str | None = None) -> Callable[[int, int, int], Tensor]:
@@ -115,7 +117,7 @@ def _made(
         return [], str(error)
 
 
-def _stitched(made: list[Piece], own: list[Shown], size: tuple[int, int]) -> list[Stand]:
+def _stitched(made: list[Piece], own: list[Shown]) -> list[Stand]:
     """How the pieces of a picture lie, as the processor makes them.
 
     Raises:
@@ -126,11 +128,10 @@ def _stitched(made: list[Piece], own: list[Shown], size: tuple[int, int]) -> lis
     given = [(-(-one.size[0] // side), -(-one.size[1] // side)) for one in made]
     if given != [(piece.columns, piece.rows) for piece in real]:
         raise InputError(
-            f"a picture of {size[0]} x {size[1]} becomes {given} patches by this model's processor, and the encoding "
-            f"has {[(piece.columns, piece.rows) for piece in real]}; pass the size of the picture that was encoded"
+            f"a picture of this size becomes {given} patches across and down by this model's processor, and the "
+            f"encoding has {[(piece.columns, piece.rows) for piece in real]}; pass the size of the encoded picture"
         )
-    parts = {"picture": "picture", "tile": "picture", "thumbnail": "thumbnail"}
-    return [Stand(parts[one.kind], one.row, one.column, one.view) for one in made]
+    return [Stand("thumbnail" if one.kind == "thumbnail" else "picture", one.row, one.column, one.view) for one in made]
 
 
 def _plain(vision: Any, encoding: Mapping[str, Any], pictures: Pictures) -> list[list[Shown]]:
@@ -206,19 +207,21 @@ def _lines(vision: Any, encoding: Mapping[str, Any]) -> list[Any]:
 
 def _placed(own: list[Shown], stands: list[Stand], first: int) -> tuple[list[Shown], list[Region]]:
     """A picture's pieces in their grids, whose numbers begin at ``first``."""
-    grids: dict[tuple[str, int], list[int]] = {}
+    grids: dict[tuple[Part, int], list[int]] = {}
     placed = []
     for number, piece in enumerate(own):
         if not piece.rows:
             placed.append(replace(piece, region=-1))
             continue
         stand = stands[number]
-        key = (stand.part, number if stand.part == "tile" else 0)
+        key: tuple[Part, int] = (stand.part, number if stand.part == "tile" else 0)
         top, left = stand.row * piece.rows, stand.column * piece.columns
         size = grids.setdefault(key, [0, 0])
         size[:] = max(size[0], top + piece.rows), max(size[1], left + piece.columns)
         region = first + list(grids).index(key)
         placed.append(replace(piece, region=region, top=top, left=left, view=stand.view))
     frames, image = own[0].frames, own[0].image
-    made = [Region(image=image, part=key[0], frames=frames, rows=size[0], columns=size[1]) for key, size in grids.items()]
+    made = [
+        Region(image=image, part=key[0], frames=frames, rows=size[0], columns=size[1]) for key, size in grids.items()
+    ]
     return placed, made

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from belvedere.errors import InputError
-from belvedere.geometry import KINDS, Cells, Region, Shown
+from belvedere.geometry import Cells, Region
 from belvedere.geometry.cells import Kind
 from belvedere.locating.shown import Seen
 from belvedere.pictures import Pictures
@@ -28,13 +28,13 @@ class Told:
         cells: What each is, without its box.
         links: ``[pairs, 2]``, a token and a row of the tower that it is made of.
         mixed: ``[tokens]``, True for a token that is made of all patches of its piece.
-        sizes: The grids of tokens that these fill or begin: rows and columns, by the number of the patches' grid.
+        sizes: Frames, rows and columns of tokens that these reach to, by the number of the patches' grid.
     """
 
     cells: Cells
     links: Tensor
     mixed: Tensor
-    sizes: dict[int, tuple[int, int]]
+    sizes: dict[int, tuple[int, int, int]]
 
 
 def told(
@@ -58,26 +58,26 @@ def told(
     parts = [part for image in range(pictures.count) for part in _picture(seen, pictures, numbers, resampled, image)]
     starts = accumulate((len(part.cells) for part in parts), initial=0)
     moved = [part.links + torch.tensor([start, 0]) for part, start in zip(parts, starts, strict=False)]
-    sizes: dict[int, tuple[int, int]] = {}
+    sizes: dict[int, tuple[int, int, int]] = {}
     for part in parts:
-        for region, (rows, columns) in part.sizes.items():
-            high, wide = sizes.get(region, (0, 0))
-            sizes[region] = max(high, rows), max(wide, columns)
+        for region, (frames, rows, columns) in part.sizes.items():
+            _, high, wide = sizes.get(region, (0, 0, 0))
+            sizes[region] = frames, max(high, rows), max(wide, columns)
     cells = Cells.joined([part.cells for part in parts] or [Cells.blank(0, "patch", 0, 0)])
     # Grids whose tokens stand nowhere are left out, and the others numbered anew.
     kept = {region: place for place, region in enumerate(sorted(sizes))}
     renamed = torch.tensor([kept.get(region, -1) for region in range(len(seen.regions))] + [-1])
-    grids = tuple(
-        replace(seen.regions[region], rows=sizes[region][0], columns=sizes[region][1]) for region in sorted(sizes)
-    )
+    grids = tuple(_sized(seen.regions[region], sizes[region]) for region in sorted(sizes))
     links = torch.cat([torch.empty(0, 2, dtype=torch.long), *moved])
     mixed = torch.cat([torch.zeros(0, dtype=torch.bool), *(part.mixed for part in parts)])
     return replace(cells, region=renamed[cells.region]), grids, links, mixed
 
 
-def _picture(
-    seen: Seen, pictures: Pictures, numbers: list[Tensor], resampled: bool, image: int
-) -> Iterator[Told]:
+def _sized(region: Region, size: tuple[int, int, int]) -> Region:
+    return replace(region, frames=size[0], rows=size[1], columns=size[2])
+
+
+def _picture(seen: Seen, pictures: Pictures, numbers: list[Tensor], resampled: bool, image: int) -> Iterator[Told]:
     own = [number for number, piece in enumerate(seen.pieces) if piece.image == image and piece.rows]
     if not pictures.tokens:
         return
@@ -105,35 +105,44 @@ def from_piece(seen: Seen, number: int, numbers: Tensor, count: int) -> Told:
     """
     piece = seen.pieces[number]
     kept = len(piece.before) if count == numbers.numel() + len(piece.before) else 0
-    side = _side(numbers.shape, count - kept)
+    frames, side = _fold(numbers.shape, count - kept, seen.side)
     if not side:
         raise InputError(
             f"how {count} image tokens are made of {' x '.join(map(str, numbers.shape))} patches is not known; "
             "the patches of this input can be placed, its tokens cannot"
         )
-    frames, rows, columns = numbers.shape[0], numbers.shape[1] // side, numbers.shape[2] // side
+    rows, columns = numbers.shape[1] // side, numbers.shape[2] // side
     places = torch.cartesian_prod(*(torch.arange(size) for size in (frames, rows, columns))).view(-1, 3)
     kind: Kind = "thumbnail" if seen.regions[piece.region].part == "thumbnail" else "patch"
     top, left = piece.top // side, piece.left // side
     cells = _standing(kind, piece.image, number, piece.region, places + torch.tensor([0, top, left]))
     blocks = numbers[:, : rows * side, : columns * side].unfold(1, side, side).unfold(2, side, side)
+    # One row for each token; where frames are merged, theirs stand side by side.
+    folds = blocks.reshape(frames, -1, rows * columns, side**2).transpose(1, 2).reshape(count - kept, -1)
     first = int(numbers.min()) - len(piece.before)
-    made_of = torch.cat([torch.arange(first, first + kept), blocks.reshape(-1)])
-    tokens = torch.cat([torch.arange(kept), torch.arange(kept, count).repeat_interleave(side**2)])
+    made_of = torch.cat([torch.arange(first, first + kept), folds.flatten()])
+    tokens = torch.cat([torch.arange(kept), torch.arange(kept, count).repeat_interleave(folds.shape[1])])
     return Told(
         Cells.joined([Cells.blank(kept, "cls", piece.image, number), cells]),
         torch.stack([tokens, made_of], 1),
         torch.zeros(count, dtype=torch.bool),
-        {piece.region: (top + rows, left + columns)},
+        {piece.region: (frames, top + rows, left + columns)},
     )
 
 
-def _side(shape: torch.Size, count: int) -> int:
-    """The side of the square block of patches that makes one of ``count`` tokens; 0 where there is none."""
+def _fold(shape: torch.Size, count: int, known: int) -> tuple[int, int]:
+    """How many frames of tokens there are, and the side of the block of patches that makes one of ``count`` tokens.
+
+    Where the side is known the frames may be merged; else there is one frame, and the side is 0 where none gives this
+    many.
+    """
     frames, rows, columns = shape
-    exact = isqrt(frames * rows * columns // count) if count > 0 else 0
+    if known:
+        each = (rows // known) * (columns // known)
+        return (count // each, known) if each and count in (each, frames * each) else (1, 0)
+    exact = isqrt(rows * columns // count) if count > 0 else 0
     sides = [exact, *range(2, max(rows, columns) + 1)] if exact else []
-    return next((side for side in sides if frames * (rows // side) * (columns // side) == count), 0)
+    return 1, next((side for side in sides if (rows // side) * (columns // side) == count), 0)
 
 
 def _standing(kind: Kind, image: int, piece: Any, region: int, places: Tensor) -> Cells:
@@ -159,7 +168,9 @@ def _in_lines(seen: Seen, numbers: list[Tensor], own: list[int], image: int) -> 
         yield _newline(image)
         return
     pieces = [seen.pieces[number] for number in own[1:]]
-    high, wide = (max(end) for end in zip(*((one.top + one.rows, one.left + one.columns) for one in pieces)))
+    high, wide = (
+        max(end) for end in zip(*((one.top + one.rows, one.left + one.columns) for one in pieces), strict=True)
+    )
     whole, of_piece = torch.zeros(high, wide, dtype=torch.long), torch.zeros(high, wide, dtype=torch.long)
     for number, one in zip(own[1:], pieces, strict=True):
         spot = slice(one.top, one.top + one.rows), slice(one.left, one.left + one.columns)
@@ -192,7 +203,9 @@ def _line_tokens(whole: Tensor, of_piece: Tensor, image: int, region: int, size:
     newlines = Cells.blank(size[0], "newline", image, -1)
     order = torch.cat([number.flatten(), rows * (size[1] + 1) + size[1]]).argsort()
     cells = Cells.joined([standing, newlines]).taken(order)
-    return Told(cells, links[links[:, 0].argsort(stable=True)], torch.zeros(len(cells), dtype=torch.bool), {region: size})
+    return Told(
+        cells, links[links[:, 0].argsort(stable=True)], torch.zeros(len(cells), dtype=torch.bool), {region: (1, *size)}
+    )
 
 
 def _taps(length: int, wanted: int) -> list[tuple[Tensor, Tensor]]:
