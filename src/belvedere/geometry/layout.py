@@ -140,7 +140,9 @@ class PatchLayout:
         linked = self.links[torch.isin(self.links[:, 1], shown), 0]
         pieces = torch.isin(self.tokens.piece, self.patches.piece[shown])
         whole = self.tokens.piece.eq(-1) & self.tokens.image.eq(image) & bool(len(shown))
-        return torch.unique(torch.cat([linked, (self.mixed & (pieces | whole)).nonzero().flatten()]))
+        chosen = torch.zeros(len(self.tokens), dtype=torch.bool)
+        chosen[linked] = True
+        return (chosen | (self.mixed & (pieces | whole))).nonzero().flatten()
 
     def to_grid(self, value: Tensor, *, of: str | None = None, dim: int = 0) -> Grids:
         """Any value of patches or image tokens as the pictures lie: ``[frames, rows, columns, ...]`` for each.

@@ -34,6 +34,7 @@ class Shown:
         before: The tower's rows ahead of its patches: CLS and registers.
         after: What stands behind them, such as a CLS, one kind for each row.
         length: How many rows it has in the tower, all in all.
+        cut: Whether it comes cut into patches beforehand, with the padding behind them.
         side: The side of a patch, in the tower's pixels.
         view: How its pixels lie in the original picture; ``None`` where that is not known.
     """
@@ -50,6 +51,7 @@ class Shown:
     after: tuple[Kind, ...] = ()
     length: int
     side: int
+    cut: bool = False
     view: View | None = None
 
     @property
@@ -82,7 +84,7 @@ def tower_rows(pieces: Sequence[Shown], order: Order) -> tuple[Cells, Tensor, li
         grid = (first + way.argsort()).view(piece.frames, *piece.slots)
         numbers.append(grid)
         inside = torch.zeros(piece.length, dtype=torch.bool)
-        inside[len(piece.before) : len(piece.before) + len(way)] = True
+        inside[len(piece.before) : piece.length if piece.cut else len(piece.before) + len(way)] = True
         embedded.append(inside)
         start += piece.length
     return Cells.joined(tables), torch.cat(embedded), numbers

@@ -167,6 +167,7 @@ def _piece(
         before=("cls",) * before,
         after=("cls",) * rows.after,
         length=max(before + patches + after, length),
+        cut=padded,
         side=vision.patch_size,
     )
 
