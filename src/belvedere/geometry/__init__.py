@@ -13,12 +13,7 @@ A picture reaches a tower in three steps, and each has a file:
 A box is ``(left, top, right, bottom)``, as Pillow has it; a size is ``(width, height)``.
 """
 
-from belvedere.geometry.boxes import (
-    boxes_over,
-    fixed_patch_boxes,
-    packed_patch_boxes,
-    packed_token_boxes,
-)
+from belvedere.geometry.boxes import boxes_over
 from belvedere.geometry.cells import KINDS, Cell, Cells, Region
 from belvedere.geometry.grid import cell_boxes
 from belvedere.geometry.grids import Arrangement, Grids
@@ -43,11 +38,8 @@ __all__ = [
     "boxes_over",
     "cell_boxes",
     "cropped",
-    "fixed_patch_boxes",
     "inverse",
     "merge_block_order",
-    "packed_patch_boxes",
-    "packed_token_boxes",
     "pieces",
     "stretched",
     "tower_rows",

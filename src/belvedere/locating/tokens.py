@@ -85,6 +85,8 @@ def _picture(seen: Seen, pictures: Pictures, numbers: list[Tensor], resampled: b
     if seen.lines:
         yield from _in_lines(seen, numbers, own, image)
         return
+    if not count:
+        return
     start = sum((pictures.tiles or (1,) * pictures.count)[:image])
     each = pictures.pieces[start : start + len(own)] or [count // len(own)] * len(own)
     for number, tokens in zip(own, each, strict=True):
