@@ -23,7 +23,7 @@ Kind = Callable[[Settings, Size], list[Piece]]
 
 
 def pieces(
-    processor: Any, size: Size, *, batch: Sequence[Size] = (), alone: bool = True, **settings: Any
+    processor: Any, size: Size, /, *, batch: Sequence[Size] = (), alone: bool = True, **settings: Any
 ) -> list[Piece]:
     """The rectangles of pixels that a processor makes of one picture, in the order of ``pixel_values``.
 
