@@ -88,21 +88,16 @@ def soft(size: Size, patch: int, pool: int, most: int) -> Size:
         patch: The side of a patch.
         pool: How many patches a side are pooled.
         most: The most patches.
-
-    Raises:
-        InputError: The processor takes no picture of this size.
     """
     width, height = size
     side = pool * patch
     factor = math.sqrt(most * patch**2 / (height * width))
     target = [math.floor(factor * length / side) * side for length in size]
     longest = most // pool**2 * side
-    if target[1] == 0 < target[0]:
+    if target[1] == 0:
         target = [min(width // height * side, longest), side]
-    elif target[0] == 0 < target[1]:
+    elif target[0] == 0:
         target = [side, min(height // width * side, longest)]
-    if not 0 < target[0] * target[1] <= most * patch**2:
-        raise InputError(f"the processor takes no picture of {width} x {height}; pass one closer to a square")
     return target[0], target[1]
 
 

@@ -60,7 +60,7 @@ def least_resized(size: Size, side: int, most: int) -> Size:
 
 
 def largest_shown(size: Size, resolutions: Sequence[Sequence[int]]) -> Size:
-    """The resolution that keeps most of the picture's pixels, and of those the one with the least padding. LLaVA-NeXT's.
+    """The resolution that keeps most of the picture's pixels, of several the one with least padding. LLaVA-NeXT's.
 
     Args:
         size: Width and height.
@@ -90,7 +90,7 @@ def canvas(size: Size, side: int, most: int) -> Size:
 def upscaled(size: Size, side: int, most: int, largest: bool) -> tuple[Size, Size]:
     """The grid that enlarges the picture least, or most, and the size of the picture within it. Llama 4's.
 
-    The processor compares and multiplies in single precision where a side of the canvas is what limits it, so does this.
+    The processor reckons in single precision where a side of the canvas is what limits it, and so does this.
 
     Args:
         size: Width and height.

@@ -23,7 +23,7 @@ Kind = Callable[[Settings, Size], list[Piece]]
 
 
 def pieces(
-    processor: Any, size: Size, *, batch: Sequence[Size] = (), alone: bool = True, **settings: Any
+    processor: Any, size: Size, /, *, batch: Sequence[Size] = (), alone: bool = True, **settings: Any
 ) -> list[Piece]:
     """The rectangles of pixels that a processor makes of one picture, in the order of ``pixel_values``.
 
@@ -83,23 +83,26 @@ def _pixtral(read: Settings, size: Size) -> list[Piece]:
 
 def _qwen(read: Settings, size: Size) -> list[Piece]:
     """Qwen's: whole folds of patches, between two numbers of pixels."""
-    return _packed(read, size, 1)
+    if not read("do_resize"):
+        return [whole(size)]
+    return [whole(size).resized(budgets.packed(size, *_bounds(read)))]
 
 
 def _glm(read: Settings, size: Size) -> list[Piece]:
     """GLM's: as Qwen's, counting the pixels of a frame and its copies, after a small picture has grown."""
-    return _packed(read, size, read.number("temporal_patch_size"))
-
-
-def _packed(read: Settings, size: Size, frames: int) -> list[Piece]:
     if not read("do_resize"):
         return [whole(size)]
+    factor, least, most = _bounds(read)
+    frames = read.number("temporal_patch_size")
+    grown = budgets.enlarged(size, factor)
+    return [whole(size).resized(budgets.packed(grown, factor, least, most, frames=frames, temporal=frames))]
+
+
+def _bounds(read: Settings) -> tuple[int, int, int]:
+    """What sides are multiples of, and the fewest and most pixels."""
     factor = read.number("patch_size") * read.number("merge_size")
-    least = read("min_pixels") or read.edge("shortest_edge")
-    most = read("max_pixels") or read.edge("longest_edge")
-    grown = size if frames == 1 else budgets.enlarged(size, factor)
-    to = budgets.packed(grown, factor, least, most, frames=frames, temporal=frames)
-    return [whole(size).resized(to)]
+    least, most = read("min_pixels") or read.edge("shortest_edge"), read("max_pixels") or read.edge("longest_edge")
+    return factor, int(least), int(most)
 
 
 def _deepseek(read: Settings, size: Size) -> list[Piece]:

@@ -35,7 +35,7 @@ def shortest_and_longest(size: Size, edge: int, most: int) -> Size:
     exact: float = edge
     if long / short * edge > most:
         exact = most * short / long
-        edge = int(round(exact))
+        edge = round(exact)
     if edge == min(size):
         return size
     return (edge, int(exact * height / width)) if width < height else (int(exact * width / height), edge)
@@ -81,7 +81,7 @@ def floored(size: Size, most: Size) -> Size:
 
 
 def evened(size: Size, longest: int) -> Size:
-    """The longer side becomes ``longest``, the other follows, rounded down and then up to an even number. Idefics 3's."""
+    """The longer side becomes ``longest``; the other follows, rounded down, then up to an even number. Idefics 3's."""
     ratio = size[0] / size[1]
     width, height = (longest, int(longest / ratio)) if size[0] >= size[1] else (int(longest * ratio), longest)
     if size[0] >= size[1]:
