@@ -161,10 +161,7 @@ def test_newlines_are_flagged_and_kept_out_of_the_maps():
 @pytest.mark.parametrize("size", [(17, 400), (384, 384), (1000, 300), (333, 777), (1200, 1100), (385, 383)])
 def test_a_picture_of_any_size_has_as_many_tokens_as_features(size):
     """As many as the model's own packing makes of zeros."""
-    from transformers.models.llava_onevision.modeling_llava_onevision import (
-        LlavaOnevisionModel,
-        image_size_to_num_patches,
-    )
+    from transformers.models.llava_onevision import modeling_llava_onevision as native
 
     config = LlavaOnevisionConfig(image_token_index=IMAGE)
     width, height = size

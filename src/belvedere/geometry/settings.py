@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from belvedere.errors import InputError
@@ -85,4 +85,16 @@ def _defaults(processor: Any) -> dict[str, Any]:
     """What a whole processor asks of its image processor in every call."""
     kinds = getattr(type(processor), "valid_processor_kwargs", None)
     own = getattr(processor, "images_kwargs", None)
-    return {**(own if isinstance(own, Mapping) else {}), **getattr(kinds, "_defaults", {}).get("images_kwargs", {})}
+    made = PER_CALL.get(type(processor).__name__, lambda _: {})(processor)
+    asked = getattr(kinds, "_defaults", {}).get("images_kwargs", {})
+    return {**(own if isinstance(own, Mapping) else {}), **asked, **made}
+
+
+def _folded(processor: Any) -> dict[str, Any]:
+    """Pixtral's: pictures of whole folds of patches."""
+    side = processor.patch_size * processor.spatial_merge_size
+    return {"patch_size": {"height": side, "width": side}}
+
+
+#: What a processor works out anew for every call.
+PER_CALL: Mapping[str, Callable[[Any], dict[str, Any]]] = {"PixtralProcessor": _folded}
