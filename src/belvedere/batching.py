@@ -21,7 +21,7 @@ from belvedere.edits import SHARED
 from belvedere.errors import InputError, WriteError
 from belvedere.geometry import PatchLayout
 from belvedere.gradients import reachable
-from belvedere.locating import locate
+from belvedere.locating import locate, locate_videos
 from belvedere.pictures import Pictures
 
 if TYPE_CHECKING:
@@ -84,11 +84,14 @@ class ImageBatcher(Batcher):
         share = self.share()
         return [shown.pictures for shown in self.shares.values()] if share is None else [share.pictures]
 
-    def layout(self) -> PatchLayout:
+    def layout(self, of: str = "pictures") -> PatchLayout:
         """Where the patches and image tokens of the running block's invoke are, in the rows that it is served.
 
+        Args:
+            of: Its ``"pictures"`` or its ``"videos"``.
+
         Raises:
-            InputError: It shows no picture, or is an edit, which sees every invoke.
+            InputError: It shows none, or is an edit, which sees every invoke.
         """
         share = self.share() or (next(iter(self.shares.values())) if len(self.shares) == 1 else None)
         if share is None:
@@ -99,6 +102,8 @@ class ImageBatcher(Batcher):
             encoding[key] = inputs.filled(encoding[key], self.keywords[key].shape[1:])
         if encoding.get("input_ids") is not None:
             encoding["input_ids"] = self.rows("input_ids")
+        if of == "videos":
+            return locate_videos(self.envoy.vision, encoding)
         return locate(self.envoy.vision, encoding, self.envoy.pictures(encoding), share.invoke.sizes)
 
     def is_shared(self, location: str, held: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,11 +23,11 @@ from belvedere.errors import Unavailable
 from belvedere.families.facts import ROOT_SCATTER
 from belvedere.families.mounts import mounts
 from belvedere.geometry import PatchLayout
-from belvedere.inputs import encode
+from belvedere.inputs import Invoke, encode
 from belvedere.interleaving import Interleaver
 from belvedere.interventions import Interventions
 from belvedere.layouts import AttentionMask, Logits, NextTokenProbs, Residual, TokenIds
-from belvedere.locating import locate
+from belvedere.locating import locate, locate_videos
 from belvedere.pictures import Pictures, count_pictures
 from belvedere.select import Argument, LogitsPart, Positions
 from belvedere.sizes import TextSizes
@@ -342,11 +343,30 @@ class StandardizedTransformer(Interventions, TextSizes, Standard, TransformersMo
             InputError: It shows no picture, or is no input of this model; or the sizes are not its pictures'.
             Unavailable: No picture reaches this model.
         """
+        given = self._encoding("vision.layout", data, keywords)
+        pictures = self.pictures(given.encoding)
+        return locate(self.vision, given.encoding, pictures, given.sizes if sizes is None else sizes)
+
+    def video_layout(self, data: Any = None, *, sizes: Any = None, **keywords: Any) -> PatchLayout:
+        """`layout` of an input's videos, which a packed tower takes in a forward of their own.
+
+        Args:
+            data: What `trace` takes.
+            sizes: Width and height of each original video, for boxes in its own pixels.
+            **keywords: What `trace` takes by keyword, ``videos=`` among them.
+
+        Raises:
+            InputError: It shows no video, or this wrapper's encodings do not say the videos' grids.
+            Unavailable: No picture reaches this model.
+        """
+        return locate_videos(self.vision, self._encoding("vision.video_layout", data, keywords).encoding, sizes)
+
+    def _encoding(self, value: str, data: Any, keywords: Mapping[str, Any]) -> Invoke:
+        """One input, encoded, with all that goes to the forward beside it."""
         if isinstance(self.vision, NoVision):
-            raise Unavailable("vision.layout", str(self.vision.no_images()))
+            raise Unavailable(value, str(self.vision.no_images()))
         given = encode(self, data, keywords)
-        encoding = {**given.encoding, **given.forward}
-        return locate(self.vision, encoding, self.pictures(encoding), given.sizes if sizes is None else sizes)
+        return replace(given, encoding={**given.encoding, **given.forward})
 
     def _mounts_path(self) -> str:
         if self.family.wrapper is None or self.text_only:

@@ -156,6 +156,30 @@ def test_inside_an_invoke_the_layout_is_of_its_own_rows(wrapper):
         assert torch.equal(layout.from_grid(layout.to_grid(text, of="sequence")), text)
 
 
+def test_a_video_is_laid_out_frame_by_frame(filmed):
+    model, tower, inputs = filmed.model, filmed.model.vision, filmed.row.video()
+    if "video_grid_thw" not in inputs:
+        with pytest.raises(InputError, match="gives no grid of its videos"):
+            model.video_layout(inputs)
+        return
+    with model.trace(**inputs):
+        layout = tower.video_layout.save()
+        stream = tower.layers[0].layer_output.save()
+        features = tower.video_features.save()
+    assert layout.to_grid(stream, of="patches")[0].shape[:3] == (2, 4, 6)
+    assert torch.equal(layout.from_grid(layout.to_grid(stream, of="patches")), stream)
+    assert torch.equal(layout.from_grid(layout.to_grid(features, of="tokens")), features)
+    # A frame's patches make its own tokens, but where frames are averaged.
+    frames = len(features) // 6
+    for token in range(len(features)):
+        made_of = layout.patches.frame[layout.patches_of(token)]
+        assert set(made_of.tolist()) == ({layout.tokens[token].frame} if frames == 2 else {0, 1})
+    assert (
+        layout.positions[:, 1].tolist()
+        == inputs["input_ids"][0].eq(model.placeholder("video")).nonzero()[:, 0].tolist()
+    )
+
+
 def test_outside_a_trace_the_tower_says_where_to_ask(wrapper):
     with pytest.raises(Unavailable, match="no input is running; call model.layout"):
         wrapper.model.vision.layout  # noqa: B018

@@ -157,12 +157,24 @@ class Vision(TowerSizes, Stack):
         Raises:
             Unavailable: No input is running, or no picture reaches this tower.
         """
+        return self._layout("layout", "pictures", "images=[picture]")
+
+    @property
+    def video_layout(self) -> PatchLayout:
+        """Where the running video's patches and tokens are; outside a trace it is ``model.video_layout(prompt, ...)``.
+
+        Raises:
+            Unavailable: No input is running, or no picture reaches this tower.
+        """
+        return self._layout("video_layout", "videos", "videos=[video]")
+
+    def _layout(self, name: str, of: str, keyword: str) -> PatchLayout:
         if (reason := self.no_images()) is not None:
-            raise Unavailable("vision.layout", reason)
+            raise Unavailable(f"vision.{name}", reason)
         known = getattr(self.interleaver.batcher, "layout", None)
         if known is None or getattr(getcurrent(), "mediator", None) is None:
-            raise Unavailable("vision.layout", "no input is running; call model.layout(prompt, images=[picture])")
-        found: PatchLayout = known()
+            raise Unavailable(f"vision.{name}", f"no input is running; call model.{name}(prompt, {keyword})")
+        found: PatchLayout = known(of)
         return found
 
     @property

@@ -8,6 +8,6 @@
     both, as one layout.
 """
 
-from belvedere.locating.layout import locate
+from belvedere.locating.layout import locate, locate_videos
 
-__all__ = ["locate"]
+__all__ = ["locate", "locate_videos"]

@@ -13,9 +13,9 @@ from belvedere.errors import InputError
 from belvedere.geometry import Arrangement, Cells, PatchLayout, Region, tower_rows
 from belvedere.locating.shown import order_of, seen
 from belvedere.locating.tokens import told
-from belvedere.pictures import Pictures
+from belvedere.pictures import Pictures, count_pictures
 
-__all__ = ["locate"]
+__all__ = ["locate", "locate_videos"]
 
 
 def locate(
@@ -23,6 +23,7 @@ def locate(
     encoding: Mapping[str, Any],
     pictures: Pictures,
     sizes: Sequence[tuple[int, int]] | None = None,
+    modality: str = "image",
 ) -> PatchLayout:
     """The layout of an encoding's pictures.
 
@@ -31,6 +32,7 @@ def locate(
         encoding: Model inputs.
         pictures: How many patches and image tokens each picture has, as `belvedere.pictures.count_pictures` counts.
         sizes: Width and height of each original picture, where they are known.
+        modality: Whose placeholders the prompt has for them, ``"image"`` or ``"video"``.
 
     Raises:
         InputError: The sizes are not those of this encoding's pictures, or the prompt has other image tokens than the
@@ -45,7 +47,7 @@ def locate(
     written = pictures if facts.scatter is not None else replace(pictures, tokens=())
     tokens, regions, links, mixed = told(shown, written, numbers, facts.resampled)
     tokens = _boxed(tokens, patches, links, mixed)
-    positions, sequence = _positions(vision, encoding, len(tokens))
+    positions, sequence = _positions(vision, encoding, len(tokens), modality)
     grids = tuple(shown.regions)
     arrangements = {
         "patches": Arrangement.of("patches", patches, grids),
@@ -65,6 +67,37 @@ def locate(
         sequence=sequence,
         unsourced=shown.unsourced,
     )
+
+
+def locate_videos(
+    vision: Any, encoding: Mapping[str, Any], sizes: Sequence[tuple[int, int]] | None = None
+) -> PatchLayout:
+    """The layout of an encoding's videos, whose patches a tower of packed rows takes in a forward of their own.
+
+    Args:
+        vision: The tower's envoy.
+        encoding: Model inputs.
+        sizes: Width and height of each original video, where they are known.
+
+    Raises:
+        InputError: It shows no video, or the encoding does not say the videos' grids.
+    """
+    pixels, grid = encoding.get("pixel_values_videos"), encoding.get("video_grid_thw")
+    if pixels is None:
+        raise InputError("the input shows no video; pass `videos=[...]`, or an encoding with pixel_values_videos")
+    if grid is None:
+        raise InputError(
+            f"{vision.root.family.wrapper} gives no grid of its videos, and where their patches are is not known; "
+            "show the frames as pictures"
+        )
+    filmed = {"pixel_values": pixels, "image_grid_thw": grid, "input_ids": encoding.get("input_ids")}
+    shown = count_pictures(vision, filmed)
+    # Kimi averages a video's frames, so that it has the tokens of one.
+    pooled = tuple(tokens // frames for tokens, (frames, _, _) in zip(shown.tokens, shown.grids, strict=True))
+    ids, token = filmed["input_ids"], vision.root.placeholder("video")
+    told = None if ids is None or token is None else int((torch.as_tensor(ids) == token).sum())
+    shown = replace(shown, tokens=pooled if told == sum(pooled) else shown.tokens)
+    return locate(vision, filmed, shown, sizes, "video")
 
 
 def _boxed(tokens: Cells, patches: Cells, links: Tensor, mixed: Tensor) -> Cells:
@@ -94,17 +127,17 @@ def _hull(boxes: Tensor) -> Tensor:
     return torch.cat([boxes[:, :2].amin(0), boxes[:, 2:].amax(0)])
 
 
-def _positions(vision: Any, encoding: Mapping[str, Any], count: int) -> tuple[Tensor, tuple[int, int]]:
+def _positions(vision: Any, encoding: Mapping[str, Any], count: int, modality: str) -> tuple[Tensor, tuple[int, int]]:
     """Where the prompt has its image tokens, and the prompt's rows and length."""
-    ids, token = encoding.get("input_ids"), vision.root.placeholder("image")
+    ids, token = encoding.get("input_ids"), vision.root.placeholder(modality)
     if ids is None or token is None or vision.root.scatter is None:
         return torch.empty(0, 2, dtype=torch.long), (0, 0)
     ids = torch.as_tensor(ids).cpu()
     found = ids.eq(token).nonzero()
     if len(found) != count:
         raise InputError(
-            f"the prompt has {len(found)} image tokens and its pictures become {count}; "
-            "encode both together, and do not truncate inside a picture"
+            f"the prompt has {len(found)} {modality} tokens, and its {modality}s become {count}; "
+            "encode both together, and do not truncate inside one"
         )
     return found, (int(ids.shape[0]), int(ids.shape[1]))
 
