@@ -11,6 +11,18 @@ A picture reaches a tower in three steps, and each has a file:
 
 `boxes` undoes all three: for each row of a tower, or each image token, its box in the pixels of the original picture.
 A box is ``(left, top, right, bottom)``, as Pillow has it; a size is ``(width, height)``.
+
+A tower that takes pictures of any size gets many of them in one row, a `pack`, with the grid ``(t, h, w)`` of each.
+What transformers computes from the grids alone is here too, for all patches at once:
+
+`positions`
+    the row and column of each patch, and the entries of a learned position table that make its embedding;
+`segments`
+    the runs of rows that attend to each other, and the way into window order;
+`rotary`
+    the cos and sin by which queries and keys are turned;
+`mrope`
+    the three positions of each token of the text sequence, where pictures take fewer than they have tokens.
 """
 
 from belvedere.geometry.boxes import (
@@ -20,19 +32,53 @@ from belvedere.geometry.boxes import (
     packed_token_boxes,
 )
 from belvedere.geometry.grid import cell_boxes
+from belvedere.geometry.mrope import QWEN2_5_OMNI, QWEN2_VL, QWEN2_VL_PAPER, QWEN3_VL, MRope, mrope_position_ids
 from belvedere.geometry.order import inverse, merge_block_order, window_order
+from belvedere.geometry.positions import (
+    BICUBIC,
+    BILINEAR,
+    BILINEAR_BORDERS,
+    BILINEAR_ZEROS,
+    Resampling,
+    vision_frame_ids,
+    vision_interpolation,
+    vision_position_ids,
+)
+from belvedere.geometry.rotary import rotary_alternating, rotary_half_split, rotary_interleaved
+from belvedere.geometry.segments import cu_seqlens, vision_clip_lengths, vision_seq_lengths, vision_window_order
 from belvedere.geometry.view import View, cropped, stretched
 
 __all__ = [
+    "BICUBIC",
+    "BILINEAR",
+    "BILINEAR_BORDERS",
+    "BILINEAR_ZEROS",
+    "QWEN2_5_OMNI",
+    "QWEN2_VL",
+    "QWEN2_VL_PAPER",
+    "QWEN3_VL",
+    "MRope",
+    "Resampling",
     "View",
     "boxes_over",
     "cell_boxes",
     "cropped",
+    "cu_seqlens",
     "fixed_patch_boxes",
     "inverse",
     "merge_block_order",
+    "mrope_position_ids",
     "packed_patch_boxes",
     "packed_token_boxes",
+    "rotary_alternating",
+    "rotary_half_split",
+    "rotary_interleaved",
     "stretched",
+    "vision_clip_lengths",
+    "vision_frame_ids",
+    "vision_interpolation",
+    "vision_position_ids",
+    "vision_seq_lengths",
+    "vision_window_order",
     "window_order",
 ]
