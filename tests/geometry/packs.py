@@ -63,10 +63,10 @@ class Prompt:
 
 
 @st.composite
-def prompts(draw, merge=2, frames_apart=False):
-    """Up to three rows, each of text with pictures and videos in it, padded to one length on either side."""
-    rows, prompt = draw(st.integers(1, 3)), Prompt(rows=[])
-    for _ in range(rows):
+def prompts(draw, merge=2, rows=3, frames_apart=False):
+    """Up to so many rows, each of text with pictures and videos in it, padded to one length on either side."""
+    prompt = Prompt(rows=[])
+    for _ in range(draw(st.integers(1, rows))):
         row = [TEXT] * draw(st.integers(0, 3))
         for kind in draw(st.lists(st.sampled_from([IMAGE, VIDEO]), max_size=3)):
             frames = draw(st.integers(1, 9)) if kind == VIDEO else 1

@@ -27,7 +27,7 @@ TABLES = {
 def test_tables_are_transformers_own(ours, pack):
     merge, grids = pack
     ids = geometry.vision_position_ids(grids, merge)
-    width, theta = ((8, 10000.0), (80, 10000.0), (72, 500.0))[len(grids) % 3]
+    width, theta = ((8, 10000.0), (16, 10000.0), (24, 500.0))[len(grids) % 3]
     tables = ours(ids, width, theta)
     config = SimpleNamespace(head_dim=width, rope_parameters={"rope_type": "axial", "rope_theta": theta})
     for theirs in TABLES[ours]:
