@@ -66,7 +66,7 @@ def test_the_blocks_of_a_tower_get_the_rotary_tables_of_their_grids(running, nam
     ids = geometry.vision_position_ids(running.grids, running.merge)
     if name in WINDOWED:
         vision = running.vision
-        order = geometry.vision_window_order(running.grids, running.merge, vision.window_size, vision.patch_size)
+        order = geometry.vision_window_order(running.grids, vision.window_size, vision.patch_size, running.merge)
         assert not torch.equal(order, torch.arange(len(order)))
         ids = ids[order]
     width = received[0].shape[-1]

@@ -36,7 +36,7 @@ def test_windows_are_transformers_own(pack):
         folds, bounds = vision_utils.get_vision_window_index(torch.tensor(grids), merge, size, 14)
         lengths = geometry.vision_seq_lengths(grids, window_size=size, patch_size=14, spatial_merge_size=merge)
         assert torch.equal(geometry.cu_seqlens(lengths), bounds)
-        order = geometry.vision_window_order(grids, merge, size, 14)
+        order = geometry.vision_window_order(grids, size, 14, merge)
         rows = torch.arange(len(order)).view(-1, merge**2)
         assert torch.equal(order, rows[folds].flatten())
         assert torch.equal(order[:: merge**2] // merge**2, folds)
@@ -46,7 +46,7 @@ def test_windows_are_transformers_own(pack):
 @over_packs
 def test_the_order_of_a_pack_is_that_of_each_frame(pack):
     merge, grids = pack
-    order, start = geometry.vision_window_order(grids, merge, 56, 14), 0
+    order, start = geometry.vision_window_order(grids, 56, 14, merge), 0
     for frames, rows, columns in grids:
         blocks, windows = (
             geometry.merge_block_order(rows, columns, merge),
@@ -59,7 +59,7 @@ def test_the_order_of_a_pack_is_that_of_each_frame(pack):
 
 
 def test_the_inverse_of_the_window_order_is_the_way_back():
-    order = geometry.vision_window_order([(2, 6, 10), (1, 4, 4)], 2, 56, 14)
+    order = geometry.vision_window_order([(2, 6, 10), (1, 4, 4)], 56, 14, 2)
     rows = torch.arange(136)
     assert not torch.equal(order, rows)
     assert torch.equal(rows[order][geometry.inverse(order)], rows)
@@ -73,7 +73,7 @@ def test_windows_at_the_border_are_smaller():
 def test_an_empty_pack_has_no_segments():
     assert geometry.vision_seq_lengths([]).shape == (0,)
     assert geometry.cu_seqlens(geometry.vision_clip_lengths([])).tolist() == [0]
-    assert geometry.vision_window_order([], 2, 112, 14).shape == (0,)
+    assert geometry.vision_window_order([], 112, 14, 2).shape == (0,)
 
 
 def test_a_window_without_its_patches_is_refused():
@@ -83,4 +83,4 @@ def test_a_window_without_its_patches_is_refused():
 
 def test_a_window_that_holds_no_fold_is_refused():
     with pytest.raises(ValueError, match="a window of 14 pixels a side holds no fold of patches of 14"):
-        geometry.vision_window_order([(1, 4, 4)], 2, 14, 14)
+        geometry.vision_window_order([(1, 4, 4)], 14, 14, 2)

@@ -42,14 +42,14 @@ class MRope:
     padding: int = 0
 
 
-#: Qwen2-VL as transformers runs it; Qwen2.5-VL with its ``tokens_per_second``, ERNIE 4.5 VL with its temporal merge.
 QWEN2_VL = MRope()
-#: Qwen2-VL and Qwen2.5-VL by their paper: the text behind a video is ``max(t, h, w)`` on. For pictures the same.
+"""Qwen2-VL as transformers runs it; Qwen2.5-VL with its ``tokens_per_second``, ERNIE 4.5 VL with its temporal merge."""
 QWEN2_VL_PAPER = MRope(advance="largest")
-#: Qwen2.5-Omni; its sounds count as text, and a video brings none of its own.
+"""Qwen2-VL and Qwen2.5-VL by their paper: the text behind a video is ``max(t, h, w)`` on. For pictures the same."""
 QWEN2_5_OMNI = MRope(advance="largest", tokens_per_second=25, clock="seconds", padding=1)
-#: Qwen3-VL, Qwen3.5, GLM-4V and their kin: the text behind a picture is ``max(h, w) // merge`` on.
+"""Qwen2.5-Omni; its sounds count as text, and a video brings none of its own."""
 QWEN3_VL = MRope(video="frames")
+"""Qwen3-VL, Qwen3.5, GLM-4V and their kin: the text behind a picture is ``max(h, w) // merge`` on."""
 
 
 def mrope_position_ids(

@@ -37,14 +37,14 @@ class Resampling:
     beyond: Literal["nearest", "zero"] = "nearest"
 
 
-#: Qwen3-VL, Qwen3.5 and their kin.
 BILINEAR = Resampling()
-#: Kimi K2.5.
+"""Qwen3-VL, Qwen3.5 and their kin."""
 BICUBIC = Resampling(taps=4, aligned="borders")
-#: PaddleOCR-VL.
+"""Kimi K2.5."""
 BILINEAR_BORDERS = Resampling(aligned="borders")
-#: Muse, whose grids it gets with rows and columns exchanged.
+"""PaddleOCR-VL."""
 BILINEAR_ZEROS = Resampling(aligned="borders", beyond="zero")
+"""Muse, whose grids it gets with rows and columns exchanged."""
 
 
 def vision_position_ids(grid: Grids, spatial_merge_size: Merge, device: torch.device | str | None = None) -> Tensor:

@@ -83,5 +83,4 @@ def _frequencies(width: int, theta: float, device: torch.device) -> Tensor:
 
 def _tables(angles: Tensor) -> tuple[Tensor, Tensor]:
     """Cos and sin of each pair's angle, once for either entry of it."""
-    twice = torch.cat([angles, angles], dim=1)
-    return twice.cos(), twice.sin()
+    return angles.cos().repeat(1, 2), angles.sin().repeat(1, 2)

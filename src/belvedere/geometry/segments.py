@@ -39,7 +39,7 @@ def vision_seq_lengths(
     elif patch_size is None or spatial_merge_size is None:
         raise ValueError("the windows of window_size hold whole folds: pass patch_size and spatial_merge_size too")
     else:
-        lengths = _windows(grids, spatial_merge_size, window_size, patch_size).bincount()
+        lengths = _windows(grids, window_size, patch_size, spatial_merge_size).bincount()
     return lengths.to(device_of(device))
 
 
@@ -58,9 +58,9 @@ def vision_clip_lengths(grid: Grids, device: torch.device | str | None = None) -
 
 def vision_window_order(
     grid: Grids,
-    spatial_merge_size: Merge,
     window_size: int,
     patch_size: int,
+    spatial_merge_size: Merge,
     device: torch.device | str | None = None,
 ) -> Tensor:
     """The way from merge-block order into the window order of Qwen2.5-VL's tower and its kin, over a whole pack.
@@ -72,9 +72,9 @@ def vision_window_order(
 
     Args:
         grid: ``(t, h, w)`` of each picture or video.
-        spatial_merge_size: How many patches a side are folded into an image token.
         window_size: The side of a window, in pixels; it holds whole folds only.
         patch_size: The side of a patch, in pixels.
+        spatial_merge_size: How many patches a side are folded into an image token.
         device: Where the result goes.
 
     Returns:
@@ -83,7 +83,7 @@ def vision_window_order(
     Raises:
         ValueError: A grid cannot be folded, or a window holds no fold.
     """
-    windows = _windows(host_grids(grid), spatial_merge_size, window_size, patch_size)
+    windows = _windows(host_grids(grid), window_size, patch_size, spatial_merge_size)
     return windows.argsort(stable=True).to(device_of(device))
 
 
@@ -92,7 +92,7 @@ def cu_seqlens(lengths: Tensor) -> Tensor:
     return torch.nn.functional.pad(lengths.cumsum(0, dtype=torch.int32), (1, 0))
 
 
-def _windows(grids: Tensor, merge: Merge, window_size: int, patch_size: int) -> Tensor:
+def _windows(grids: Tensor, window_size: int, patch_size: int, merge: Merge) -> Tensor:
     """The number of each patch's window, ``[patches]``, counted through the pack; the patches in merge-block order."""
     folds = per_entry(merge, grids)
     sides = window_size // patch_size // folds * folds
