@@ -8,6 +8,9 @@ from hypothesis import strategies as st
 
 EXAMPLES = settings(max_examples=500, deadline=None, database=None, derandomize=True)
 
+#: Seconds between frames; of some, in float32, a frame's time is not the same by another order of products.
+SECONDS = (0.9, 0.04, 0.12, 0.24, 1.4, 0.5, 2 / 3, 1.0)
+
 TEXT, IMAGE, VIDEO, BEGIN, END = 1, 5, 6, 7, 8
 
 
@@ -69,11 +72,11 @@ def prompts(draw, merge=2, rows=3, frames_apart=False):
     for _ in range(draw(st.integers(1, rows))):
         row = [TEXT] * draw(st.integers(0, 3))
         for kind in draw(st.lists(st.sampled_from([IMAGE, VIDEO]), max_size=3)):
-            frames = draw(st.integers(1, 9)) if kind == VIDEO else 1
+            frames = draw(st.sampled_from([1, 2, 4, 6, 11])) if kind == VIDEO else 1
             down, across = draw(st.integers(1, 4)), draw(st.integers(1, 4))
             (prompt.videos if kind == VIDEO else prompt.images).append((frames, down * merge, across * merge))
             if kind == VIDEO:
-                prompt.seconds.append(draw(st.sampled_from([0.1, 0.3, 0.5, 2 / 3, 1.0, 0.08333])))
+                prompt.seconds.append(draw(st.sampled_from(SECONDS)))
             runs = [down * across] * frames if frames_apart else [down * across * frames]
             for run in runs:
                 row += [BEGIN, *[kind] * run, END, *[TEXT] * draw(st.integers(0, 2))]

@@ -28,9 +28,9 @@ def tensor(grids):
     return torch.tensor(grids) if grids else None
 
 
-def theirs(model, prompt, **given):
+def theirs(model, prompt, rate=4, **given):
     """What a model of transformers makes of a prompt, without building the model."""
-    vision = SimpleNamespace(spatial_merge_size=MERGE, tokens_per_second=4, temporal_merge_size=2)
+    vision = SimpleNamespace(spatial_merge_size=MERGE, tokens_per_second=rate, temporal_merge_size=2)
     host = SimpleNamespace(
         config=SimpleNamespace(vision_config=vision),
         get_vision_position_ids=partial(model.get_vision_position_ids, None),
@@ -65,12 +65,12 @@ def test_qwen2_vl_s_positions_are_transformers_own(prompt):
 
 
 @EXAMPLES
-@given(prompts())
-def test_qwen2_5_vl_counts_the_seconds_of_a_video(prompt):
-    convention = replace(geometry.QWEN2_VL, tokens_per_second=4)
-    check(ours(prompt, convention), theirs(Qwen2_5_VLModel, prompt))
+@given(prompts(), st.sampled_from([2, 3, 4, 25]))
+def test_qwen2_5_vl_counts_the_seconds_of_a_video(prompt, rate):
+    convention = replace(geometry.QWEN2_VL, tokens_per_second=rate)
+    check(ours(prompt, convention), theirs(Qwen2_5_VLModel, prompt, rate))
     for seconds in (prompt.seconds, torch.tensor(prompt.seconds)):
-        expected = theirs(Qwen2_5_VLModel, prompt, second_per_grid_ts=seconds)
+        expected = theirs(Qwen2_5_VLModel, prompt, rate, second_per_grid_ts=seconds)
         check(ours(prompt, convention, second_per_grid_ts=seconds), expected)
 
 
@@ -213,6 +213,12 @@ def test_a_picture_that_text_interrupts_is_refused():
     rows = torch.tensor([[IMAGE, TEXT, IMAGE], [IMAGE, TEXT, TEXT]])
     with pytest.raises(ValueError, match="the placeholders of image 1 are no single run"):
         positions(rows, [(1, 2, 2), (1, 2, 4)], convention=geometry.QWEN3_VL)
+
+
+def test_ids_and_mask_have_one_shape():
+    for ids, mask in ((torch.ones(3), None), (torch.ones(1, 3), torch.ones(1, 4))):
+        with pytest.raises(ValueError, match=r"both \[batch, seq\], without what is cached"):
+            positions(ids, convention=geometry.QWEN3_VL, attention_mask=mask)
 
 
 def test_each_video_has_its_seconds():

@@ -89,10 +89,11 @@ def mrope_position_ids(
         Positions, ``[3, batch, seq]``, and the delta, ``[batch, 1]``, where ``input_ids`` is.
 
     Raises:
-        ValueError: The grids make more or fewer tokens than there are placeholders, or text interrupts a picture.
+        ValueError: The grids make more or fewer tokens than there are placeholders, text interrupts a picture, or ids
+            and mask are not of one shape ``[batch, seq]``.
     """
     ids, cached = input_ids.to(HOST), _column(start_pos)
-    shown = torch.ones_like(ids, dtype=torch.bool) if attention_mask is None else attention_mask.to(HOST).bool()
+    shown = _shown(ids, attention_mask)
     images = _images(image_grids, spatial_merge_size)
     videos = _videos(video_grids, spatial_merge_size, second_per_grid_ts, convention)
     placed = [
@@ -102,6 +103,13 @@ def mrope_position_ids(
     positions, following = _positions(placed, shown, cached + _column(start_delta))
     positions = positions.masked_fill(~shown, convention.padding).to(input_ids)
     return positions, (following - cached - shown.sum(1, keepdim=True)).to(input_ids.device)
+
+
+def _shown(ids: Tensor, mask: Tensor | None) -> Tensor:
+    """What is no padding, ``[batch, seq]`` on the host."""
+    if ids.ndim != 2 or (mask is not None and mask.shape != ids.shape):
+        raise ValueError("input_ids and attention_mask are both [batch, seq], without what is cached ahead of them")
+    return torch.ones_like(ids, dtype=torch.bool) if mask is None else mask.to(HOST).bool()
 
 
 @dataclass(frozen=True, kw_only=True)
