@@ -191,6 +191,16 @@ def test_a_video_written_with_the_image_s_token_is_told_apart_beforehand():
     assert found.tolist() == [[[0, 1, 2, 3, 4]]] * 3
 
 
+def test_the_default_device_does_not_matter():
+    ids = torch.tensor([[TEXT, IMAGE, VIDEO]])
+    with torch.device("meta"):
+        found, delta = positions(
+            ids, [(1, 2, 2)], [(1, 2, 2)], convention=geometry.QWEN2_VL, second_per_grid_ts=[0.5], start_pos=3
+        )
+    assert found[0].tolist() == [[3, 4, 5]]
+    assert delta.tolist() == [[0]]
+
+
 def test_positions_have_the_type_of_the_ids():
     found, _ = positions(torch.ones(1, 4, dtype=torch.int32), convention=geometry.QWEN3_VL)
     assert found.dtype == torch.int32

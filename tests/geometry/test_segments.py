@@ -32,15 +32,15 @@ def test_a_clip_is_a_segment_where_frames_see_each_other(pack):
 @over_packs
 def test_windows_are_transformers_own(pack):
     merge, grids = pack
-    for size in WINDOWS:
-        folds, bounds = vision_utils.get_vision_window_index(torch.tensor(grids), merge, size, 14)
-        lengths = geometry.vision_seq_lengths(grids, window_size=size, patch_size=14, spatial_merge_size=merge)
-        assert torch.equal(geometry.cu_seqlens(lengths), bounds)
-        order = geometry.vision_window_order(grids, size, 14, merge)
-        rows = torch.arange(len(order)).view(-1, merge**2)
-        assert torch.equal(order, rows[folds].flatten())
-        assert torch.equal(order[:: merge**2] // merge**2, folds)
-        assert torch.equal(geometry.inverse(order)[:: merge**2] // merge**2, folds.argsort())
+    size = WINDOWS[len(grids) % len(WINDOWS)]
+    folds, bounds = vision_utils.get_vision_window_index(torch.tensor(grids), merge, size, 14)
+    lengths = geometry.vision_seq_lengths(grids, window_size=size, patch_size=14, spatial_merge_size=merge)
+    assert torch.equal(geometry.cu_seqlens(lengths), bounds)
+    order = geometry.vision_window_order(grids, size, 14, merge)
+    rows = torch.arange(len(order)).view(-1, merge**2)
+    assert torch.equal(order, rows[folds].flatten())
+    assert torch.equal(order[:: merge**2] // merge**2, folds)
+    assert torch.equal(geometry.inverse(order)[:: merge**2] // merge**2, folds.argsort())
 
 
 @over_packs
@@ -68,6 +68,13 @@ def test_the_inverse_of_the_window_order_is_the_way_back():
 def test_windows_at_the_border_are_smaller():
     lengths = geometry.vision_seq_lengths([(1, 6, 6)], window_size=56, patch_size=14, spatial_merge_size=2)
     assert lengths.tolist() == [16, 8, 8, 4]
+
+
+def test_the_default_device_does_not_matter():
+    with torch.device("meta"):
+        lengths = geometry.vision_seq_lengths([(1, 6, 6)], window_size=56, patch_size=14, spatial_merge_size=2)
+        order = geometry.vision_window_order([(1, 6, 6)], 56, 14, 2)
+    assert lengths.device.type == order.device.type == "cpu"
 
 
 def test_an_empty_pack_has_no_segments():

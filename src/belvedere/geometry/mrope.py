@@ -158,7 +158,9 @@ def _videos(grid: Grids, merge: int, seconds: Sequence[float] | Tensor | None, c
 
 def _folds(grids: Tensor, merge: int) -> Tensor:
     """Frames, and rows and columns of image tokens, of each entry."""
-    return grids // torch.stack([torch.ones(len(grids)).long(), *[per_entry(merge, grids)] * 2], dim=1)
+    folds = grids.clone()
+    folds[:, 1:] //= per_entry(merge, grids)[:, None]
+    return folds
 
 
 def _cells(folds: Tensor) -> Cells:
@@ -168,8 +170,8 @@ def _cells(folds: Tensor) -> Cells:
 def _seconds(seconds: Sequence[float] | Tensor | None, count: int) -> Tensor:
     """The seconds between two frames of each video; numbers stay in double precision until they meet a frame's."""
     if seconds is None:
-        return torch.ones(count)
-    given = seconds.to(HOST) if isinstance(seconds, Tensor) else torch.tensor(seconds, dtype=torch.float64)
+        return torch.ones(count, device=HOST)
+    given = seconds.to(HOST) if isinstance(seconds, Tensor) else torch.tensor(seconds, dtype=torch.float64, device=HOST)
     if given.shape != (count,):
         raise ValueError(f"{count} videos have {given.numel()} second_per_grid_ts; pass one for each")
     return given
