@@ -25,15 +25,14 @@ What transformers computes from the grids alone is here too, for all patches at 
     the three positions of each token of the text sequence, where pictures take fewer than they have tokens.
 """
 
-from belvedere.geometry.boxes import (
-    boxes_over,
-    fixed_patch_boxes,
-    packed_patch_boxes,
-    packed_token_boxes,
-)
+from belvedere.geometry.boxes import boxes_over
+from belvedere.geometry.cells import KINDS, Cell, Cells, Region
 from belvedere.geometry.grid import cell_boxes
+from belvedere.geometry.grids import Arrangement, Grids
+from belvedere.geometry.layout import PatchLayout
 from belvedere.geometry.mrope import QWEN2_5_OMNI, QWEN2_VL, QWEN2_VL_PAPER, QWEN3_VL, MRope, mrope_position_ids
 from belvedere.geometry.order import inverse, merge_block_order, window_order
+from belvedere.geometry.pieces import Piece
 from belvedere.geometry.positions import (
     BICUBIC,
     BILINEAR,
@@ -44,7 +43,9 @@ from belvedere.geometry.positions import (
     vision_interpolation,
     vision_position_ids,
 )
+from belvedere.geometry.processors import pieces
 from belvedere.geometry.rotary import rotary_alternating, rotary_half_split, rotary_interleaved
+from belvedere.geometry.rows import Shown, tower_rows
 from belvedere.geometry.segments import cu_seqlens, vision_clip_lengths, vision_seq_lengths, vision_window_order
 from belvedere.geometry.view import View, cropped, stretched
 
@@ -53,27 +54,35 @@ __all__ = [
     "BILINEAR",
     "BILINEAR_BORDERS",
     "BILINEAR_ZEROS",
+    "KINDS",
     "QWEN2_5_OMNI",
     "QWEN2_VL",
     "QWEN2_VL_PAPER",
     "QWEN3_VL",
+    "Arrangement",
+    "Cell",
+    "Cells",
+    "Grids",
     "MRope",
+    "PatchLayout",
+    "Piece",
+    "Region",
     "Resampling",
+    "Shown",
     "View",
     "boxes_over",
     "cell_boxes",
     "cropped",
     "cu_seqlens",
-    "fixed_patch_boxes",
     "inverse",
     "merge_block_order",
     "mrope_position_ids",
-    "packed_patch_boxes",
-    "packed_token_boxes",
+    "pieces",
     "rotary_alternating",
     "rotary_half_split",
     "rotary_interleaved",
     "stretched",
+    "tower_rows",
     "vision_clip_lengths",
     "vision_frame_ids",
     "vision_interpolation",

@@ -12,7 +12,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from belvedere.geometry.pack import HOST, Cells, Grids, cells, host_grids, per_entry
+from belvedere.geometry.pack import HOST, Pack, Places, host_grids, locate, per_entry
 
 __all__ = ["QWEN2_5_OMNI", "QWEN2_VL", "QWEN2_VL_PAPER", "QWEN3_VL", "MRope", "mrope_position_ids"]
 
@@ -54,8 +54,8 @@ QWEN3_VL = MRope(video="frames")
 
 def mrope_position_ids(
     input_ids: Tensor,
-    image_grids: Grids = (),
-    video_grids: Grids = (),
+    image_grids: Pack = (),
+    video_grids: Pack = (),
     *,
     convention: MRope,
     spatial_merge_size: int,
@@ -97,8 +97,8 @@ def mrope_position_ids(
     images = _images(image_grids, spatial_merge_size)
     videos = _videos(video_grids, spatial_merge_size, second_per_grid_ts, convention)
     placed = [
-        (images, _places("image", images, ids == image_token_id, shown)),
-        (videos, _places("video", videos, ids == video_token_id, shown)),
+        (images, _placeholders("image", images, ids == image_token_id, shown)),
+        (videos, _placeholders("video", videos, ids == video_token_id, shown)),
     ]
     positions, following = _positions(placed, shown, cached + _column(start_delta))
     positions = positions.masked_fill(~shown, convention.padding).to(input_ids)
@@ -124,7 +124,7 @@ class _Visuals:
     """
 
     counts: Tensor
-    where: Cells
+    where: Places
     times: Tensor
     advances: Tensor
 
@@ -134,21 +134,21 @@ class _Visuals:
         return self.counts.cumsum(0) - self.counts
 
 
-def _images(grid: Grids, merge: int) -> _Visuals:
+def _images(grid: Pack, merge: int) -> _Visuals:
     """Pictures; what frames they have are one position apart."""
     folds = _folds(host_grids(grid), merge)
-    where = _cells(folds)
+    where = _where(folds)
     return _Visuals(counts=folds.prod(1), where=where, times=where.frame, advances=folds[:, 1:].amax(1))
 
 
-def _videos(grid: Grids, merge: int, seconds: Sequence[float] | Tensor | None, convention: MRope) -> _Visuals:
+def _videos(grid: Pack, merge: int, seconds: Sequence[float] | Tensor | None, convention: MRope) -> _Visuals:
     """Videos, or each frame of them."""
     folds = _folds(host_grids(grid), merge)
     folds[:, 0] //= convention.temporal_merge_size
     if convention.video == "frames":
         folds = folds.repeat_interleave(folds[:, 0], dim=0)
         folds[:, 0], seconds = 1, None
-    where = _cells(folds)
+    where = _where(folds)
     counts, times = folds.prod(1), _times(where, _seconds(seconds, len(folds)), convention)
     advances = folds[:, 1:].amax(1)
     if convention.advance == "largest":
@@ -163,8 +163,8 @@ def _folds(grids: Tensor, merge: int) -> Tensor:
     return folds
 
 
-def _cells(folds: Tensor) -> Cells:
-    return cells(folds, per_entry(1, folds))
+def _where(folds: Tensor) -> Places:
+    return locate(folds, per_entry(1, folds))
 
 
 def _seconds(seconds: Sequence[float] | Tensor | None, count: int) -> Tensor:
@@ -177,7 +177,7 @@ def _seconds(seconds: Sequence[float] | Tensor | None, count: int) -> Tensor:
     return given
 
 
-def _times(where: Cells, seconds: Tensor, convention: MRope) -> Tensor:
+def _times(where: Places, seconds: Tensor, convention: MRope) -> Tensor:
     """The time of each image token; the order of the products matters, for what comes out is rounded down."""
     rate = convention.tokens_per_second
     if convention.clock == "seconds":
@@ -185,7 +185,7 @@ def _times(where: Cells, seconds: Tensor, convention: MRope) -> Tensor:
     return (where.frame * (rate * seconds).float()[where.entry]).long()
 
 
-def _places(kind: str, visuals: _Visuals, asked: Tensor, shown: Tensor) -> Tensor:
+def _placeholders(kind: str, visuals: _Visuals, asked: Tensor, shown: Tensor) -> Tensor:
     """Where in the flattened batch each image token is.
 
     Raises:

@@ -11,10 +11,10 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-__all__ = ["Cells", "Grids", "Merge", "cells", "device_of", "host_grids", "per_entry"]
+__all__ = ["HOST", "Merge", "Pack", "Places", "device_of", "host_grids", "locate", "per_entry"]
 
 #: ``(t, h, w)`` of each entry, as numbers or as an int tensor ``[entries, 3]``.
-Grids: TypeAlias = Sequence[Sequence[int]] | Tensor
+Pack: TypeAlias = Sequence[Sequence[int]] | Tensor
 
 #: The side of a fold: one for all entries, or one for each.
 Merge: TypeAlias = int | Sequence[int] | Tensor
@@ -23,7 +23,7 @@ HOST = torch.device("cpu")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cells:
+class Places:
     """Where each patch of a pack is: tensors ``[patches]``, in the tower's order.
 
     Args:
@@ -43,7 +43,7 @@ class Cells:
     columns: Tensor
 
 
-def host_grids(grid: Grids) -> Tensor:
+def host_grids(grid: Pack) -> Tensor:
     """Grids as whole numbers on the host, ``[entries, 3]``; a tensor on a device is moved here, once.
 
     Raises:
@@ -74,7 +74,7 @@ def per_entry(merge: Merge, grids: Tensor) -> Tensor:
     return sides
 
 
-def cells(grids: Tensor, sides: Tensor) -> Cells:
+def locate(grids: Tensor, sides: Tensor) -> Places:
     """Where each patch of a pack is, in merge-block order.
 
     Args:
@@ -89,7 +89,7 @@ def cells(grids: Tensor, sides: Tensor) -> Cells:
     within = number % (rows * columns)
     fold, inside = within // side**2, within % side**2
     across = columns // side
-    return Cells(
+    return Places(
         entry=entry,
         frame=number // (rows * columns),
         row=fold // across * side + inside // side,

@@ -6,7 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from belvedere.geometry.pack import Cells, Grids, Merge, cells, device_of, host_grids, per_entry
+from belvedere.geometry.pack import Merge, Pack, Places, device_of, host_grids, locate, per_entry
 
 __all__ = [
     "BICUBIC",
@@ -47,7 +47,7 @@ BILINEAR_ZEROS = Resampling(aligned="borders", beyond="zero")
 """Muse, whose grids it gets with rows and columns exchanged."""
 
 
-def vision_position_ids(grid: Grids, spatial_merge_size: Merge, device: torch.device | str | None = None) -> Tensor:
+def vision_position_ids(grid: Pack, spatial_merge_size: Merge, device: torch.device | str | None = None) -> Tensor:
     """The row and the column of each patch of a pack, in merge-block order; a tower's rotary embedding turns by them.
 
     Args:
@@ -62,11 +62,11 @@ def vision_position_ids(grid: Grids, spatial_merge_size: Merge, device: torch.de
     Raises:
         ValueError: A grid cannot be folded.
     """
-    where = _cells(grid, spatial_merge_size)
+    where = _where(grid, spatial_merge_size)
     return torch.stack([where.row, where.column], dim=1).to(device_of(device))
 
 
-def vision_frame_ids(grid: Grids, device: torch.device | str | None = None) -> Tensor:
+def vision_frame_ids(grid: Pack, device: torch.device | str | None = None) -> Tensor:
     """The frame of each patch of a pack, counted from 0 in each picture or video.
 
     Kimi's table of times has a row of zeros ahead of frame 0 for pictures, which have no time.
@@ -78,11 +78,11 @@ def vision_frame_ids(grid: Grids, device: torch.device | str | None = None) -> T
     Returns:
         ``[patches]``.
     """
-    return _cells(grid, 1).frame.to(device_of(device))
+    return _where(grid, 1).frame.to(device_of(device))
 
 
 def vision_interpolation(
-    grid: Grids,
+    grid: Pack,
     num_grid_per_side: int,
     spatial_merge_size: Merge,
     device: torch.device | str | None = None,
@@ -107,7 +107,7 @@ def vision_interpolation(
     Raises:
         ValueError: A grid cannot be folded.
     """
-    where, side = _cells(grid, spatial_merge_size), num_grid_per_side
+    where, side = _where(grid, spatial_merge_size), num_grid_per_side
     down, down_weights = _taps(where.row, where.rows, side, resampling)
     across, across_weights = _taps(where.column, where.columns, side, resampling)
     indices = (down[:, :, None] * side + across[:, None, :]).flatten(1)
@@ -115,9 +115,9 @@ def vision_interpolation(
     return indices.to(device_of(device)), weights.to(device_of(device))
 
 
-def _cells(grid: Grids, merge: Merge) -> Cells:
+def _where(grid: Pack, merge: Merge) -> Places:
     grids = host_grids(grid)
-    return cells(grids, per_entry(merge, grids))
+    return locate(grids, per_entry(merge, grids))
 
 
 def _taps(number: Tensor, length: Tensor, side: int, resampling: Resampling) -> tuple[Tensor, Tensor]:

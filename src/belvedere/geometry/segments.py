@@ -3,13 +3,13 @@
 import torch
 from torch import Tensor
 
-from belvedere.geometry.pack import Grids, Merge, cells, device_of, host_grids, per_entry
+from belvedere.geometry.pack import Merge, Pack, device_of, host_grids, locate, per_entry
 
 __all__ = ["cu_seqlens", "vision_clip_lengths", "vision_seq_lengths", "vision_window_order"]
 
 
 def vision_seq_lengths(
-    grid: Grids,
+    grid: Pack,
     window_size: int | None = None,
     patch_size: int | None = None,
     spatial_merge_size: Merge | None = None,
@@ -43,7 +43,7 @@ def vision_seq_lengths(
     return lengths.to(device_of(device))
 
 
-def vision_clip_lengths(grid: Grids, device: torch.device | str | None = None) -> Tensor:
+def vision_clip_lengths(grid: Pack, device: torch.device | str | None = None) -> Tensor:
     """How many patches each attending segment has in a tower whose videos attend over all their frames, as Kimi K2.5's.
 
     Args:
@@ -57,7 +57,7 @@ def vision_clip_lengths(grid: Grids, device: torch.device | str | None = None) -
 
 
 def vision_window_order(
-    grid: Grids,
+    grid: Pack,
     window_size: int,
     patch_size: int,
     spatial_merge_size: Merge,
@@ -98,7 +98,7 @@ def _windows(grids: Tensor, window_size: int, patch_size: int, merge: Merge) -> 
     sides = window_size // patch_size // folds * folds
     if not sides.all():
         raise ValueError(f"a window of {window_size} pixels a side holds no fold of patches of {patch_size}")
-    where = cells(grids, folds)
+    where = locate(grids, folds)
     frames, rows, columns = grids.unbind(1)
     down, across = (rows + sides - 1) // sides, (columns + sides - 1) // sides
     counts = frames * down * across

@@ -20,7 +20,7 @@ class View:
 
     size: tuple[int, int]
     scale: tuple[float, float]
-    offset: tuple[int, int] = (0, 0)
+    offset: tuple[float, float] = (0, 0)
 
     def boxes(self, seen: Tensor) -> Tensor:
         """Boxes of the tower's pixels as boxes of the original's.
@@ -64,5 +64,5 @@ def cropped(size: tuple[int, int], shortest_edge: int, crop: tuple[int, int]) ->
 
 
 def _margin(length: int, kept: int) -> int:
-    """What a centred window leaves ahead of it; padding counts as negative, and its odd pixel goes behind."""
-    return round((length - kept) / 2) if length >= kept else -((kept - length) // 2)
+    """What a centred window leaves ahead of it; padding counts as negative, and the odd pixel of either is behind."""
+    return (length - kept) // 2 if length >= kept else -((kept - length) // 2)

@@ -1,0 +1,50 @@
+"""Steps that several processors take, as their settings ask."""
+
+from __future__ import annotations
+
+from belvedere.geometry import resizing
+from belvedere.geometry.pieces import Piece
+from belvedere.geometry.settings import Settings
+
+__all__ = ["cropped_centre", "resized", "squared"]
+
+
+def resized(read: Settings, piece: Piece) -> Piece:
+    """A piece brought to the ``size`` of a processor, whichever way that is given.
+
+    Raises:
+        InputError: The size is given in a way that is not known.
+    """
+    if not read("do_resize"):
+        return piece
+    shortest, longest = read.side("shortest_edge"), read.side("longest_edge")
+    if shortest and longest:
+        return piece.resized(resizing.shortest_and_longest(piece.size, shortest, longest))
+    if shortest:
+        return piece.resized(resizing.shortest(piece.size, shortest))
+    high, wide = read.side("max_height"), read.side("max_width")
+    if high and wide:
+        return piece.resized(resizing.within(piece.size, (wide, high)))
+    return piece.resized(read.box())
+
+
+def cropped_centre(read: Settings, piece: Piece) -> Piece:
+    """The middle of a piece where the processor crops; padding around a piece that is smaller.
+
+    Where an odd number of pixels is padded, the backends put the odd one on different sides.
+    """
+    if not read("do_center_crop"):
+        return piece
+    kept = read.box("crop_size")
+    ahead = 1 if read("backend") == "pil" else 0
+    left, top = (
+        (have - keep) // 2 if have >= keep else -((keep - have + ahead) // 2)
+        for have, keep in zip(piece.size, kept, strict=True)
+    )
+    return piece.window((left, top), kept)
+
+
+def squared(piece: Piece) -> Piece:
+    """A piece in the middle of a square."""
+    side = max(piece.size)
+    return piece.centred((side, side))
