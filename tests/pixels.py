@@ -43,6 +43,11 @@ FURTHER: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         {"size": {"shortest_edge": 32}, "crop_size": SQUARE, "do_pad": True},
         {},
     ),
+    "glmga": (
+        "GlmgaImageProcessor",
+        {"patch_size": 8, "patch_expand_factor": 2, "size": {"shortest_edge": 2048, "longest_edge": 16384}},
+        {},
+    ),
     "siglip2": ("Siglip2ImageProcessor", {"patch_size": 8, "max_num_patches": 24}, {}),
     "gemma3, panned": ("Gemma3ImageProcessor", {"size": SQUARE}, PAN),
     "gemma3, panned, by Pillow": ("Gemma3ImageProcessorPil", {"size": SQUARE}, PAN),

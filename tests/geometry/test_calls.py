@@ -129,9 +129,7 @@ def test_work_that_is_not_known_is_refused():
         def resize(self, image, *args, **given):
             return image
 
-    with pytest.raises(
-        InputError, match=r"what Other does to a picture is not known; pass boxes of your own. Known: C"
-    ):
+    with pytest.raises(InputError, match=r"what Other does to a picture is not known; pass .* and Cohere2Vision"):
         pieces(Other(), (10, 10))
 
 
@@ -177,3 +175,16 @@ def test_the_experiments_see_the_same():
     for make in (processors.llava, processors.paligemma):
         model = SimpleNamespace(processor=make(), vision=SimpleNamespace(patch_size=8))
         assert _view(model, (1, 4, 4), (61, 47)) == pieces(model.processor, (61, 47))[0].view
+
+
+def test_what_every_wrapper_is_shown_is_known():
+    import transformers
+    from transformers.models.auto.image_processing_auto import IMAGE_PROCESSOR_MAPPING_NAMES
+
+    from belvedere.families import known
+
+    kinds = {kind for name in known("wrappers") for kind in IMAGE_PROCESSOR_MAPPING_NAMES.get(name, {}).values()}
+    assert len(kinds) > 30
+    for kind in kinds - {None}:
+        call = {} if "Gemma3" not in kind else {"do_pan_and_scan": False}
+        assert pieces(getattr(transformers, kind)(), (640, 480), **call)
