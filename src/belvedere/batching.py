@@ -19,7 +19,9 @@ from torch._subclasses.fake_tensor import unset_fake_temporarily
 from belvedere import inputs
 from belvedere.edits import SHARED
 from belvedere.errors import InputError, WriteError
+from belvedere.geometry import PatchLayout
 from belvedere.gradients import reachable
+from belvedere.locating import locate, locate_videos
 from belvedere.pictures import Pictures
 
 if TYPE_CHECKING:
@@ -36,6 +38,7 @@ class Share:
     patches: tuple[int, int]
     tokens: tuple[int, int]
     pictures: Pictures
+    invoke: inputs.Invoke
 
 
 class ImageBatcher(Batcher):
@@ -54,13 +57,13 @@ class ImageBatcher(Batcher):
         """The one call that runs every invoke, with the shares of each counted on the way."""
         # Under a scan tensors are fake, and counting pictures needs real ones.
         with unset_fake_temporarily():
-            args, kwargs, pictures = inputs.assemble(self.envoy, self.invokes, fn)
+            args, kwargs, pictures, encoded = inputs.assemble(self.envoy, self.invokes, fn)
             self._refuse_beams()
         row = 0
-        for (given, keywords), shown in zip(self.invokes, pictures, strict=True):
+        for (given, keywords), shown, own in zip(self.invokes, pictures, encoded, strict=True):
             counts = {"images": shown.images, "patches": sum(shown.patches), "tokens": shown.placeholders}
             runs = {axis: (self.totals[axis], length) for axis, length in counts.items()}
-            self.shares[row] = Share(**runs, pictures=shown)
+            self.shares[row] = Share(**runs, pictures=shown, invoke=own)
             self.totals = {axis: self.totals[axis] + length for axis, length in counts.items()}
             row += self.envoy._batch_size(*given, **keywords)
         self.keywords = {**kwargs, **self.extra_kwargs}
@@ -80,6 +83,28 @@ class ImageBatcher(Batcher):
         """The pictures that the running block sees: its invoke's, or all of them."""
         share = self.share()
         return [shown.pictures for shown in self.shares.values()] if share is None else [share.pictures]
+
+    def layout(self, of: str = "pictures") -> PatchLayout:
+        """Where the patches and image tokens of the running block's invoke are, in the rows that it is served.
+
+        Args:
+            of: Its ``"pictures"`` or its ``"videos"``.
+
+        Raises:
+            InputError: It shows none, or is an edit, which sees every invoke.
+        """
+        share = self.share() or (next(iter(self.shares.values())) if len(self.shares) == 1 else None)
+        if share is None:
+            raise InputError("several inputs run here, each with a layout of its own; read it inside an invoke")
+        encoding = {**share.invoke.encoding, **share.invoke.forward}
+        for key in inputs.PIXELS & encoding.keys() if self.batching else ():
+            # Beside others a picture may be padded to the largest of all.
+            encoding[key] = inputs.filled(encoding[key], self.keywords[key].shape[1:])
+        if encoding.get("input_ids") is not None:
+            encoding["input_ids"] = self.rows("input_ids")
+        if of == "videos":
+            return locate_videos(self.envoy.vision, encoding)
+        return locate(self.envoy.vision, encoding, self.envoy.pictures(encoding), share.invoke.sizes)
 
     def is_shared(self, location: str, held: Any) -> bool:
         """Whether what an invoke is served at a location is one tensor for all invokes, so that none may edit it."""

@@ -19,7 +19,7 @@ from belvedere.pictures import Pictures, described, open_picture
 if TYPE_CHECKING:
     from belvedere.standardized import StandardizedTransformer
 
-__all__ = ["assemble", "encode"]
+__all__ = ["PIXELS", "Invoke", "assemble", "encode", "filled"]
 
 ACCEPTED = (
     "a prompt (`trace(prompt, images=[picture])`), chat messages, token ids, or an encoding (`trace(**encoding)`)"
@@ -40,17 +40,18 @@ MISSPELT = frozenset({"image", "img", "imgs", "picture", "pictures"})
 
 @dataclass
 class Invoke:
-    """One invoke's encoding, and what goes to the forward beside it."""
+    """One invoke's encoding, what goes to the forward beside it, and the sizes of its pictures where they are known."""
 
     encoding: dict[str, Any]
     forward: dict[str, Any] = field(default_factory=dict)
     padded: bool = False
+    sizes: tuple[tuple[int, int], ...] | None = None
 
 
 def assemble(
     model: StandardizedTransformer, invokes: Sequence[tuple[tuple[Any, ...], dict[str, Any]]], fn: Any
-) -> tuple[tuple[Any, ...], dict[str, Any], list[Pictures]]:
-    """Every invoke of a trace, as the arguments of one forward, with each invoke's pictures.
+) -> tuple[tuple[Any, ...], dict[str, Any], list[Pictures], list[Invoke]]:
+    """Every invoke of a trace, as the arguments of one forward, with each invoke's pictures and own encoding.
 
     Raises:
         InputError: An invoke is none of the accepted forms, or its pictures and its text do not fit.
@@ -58,7 +59,7 @@ def assemble(
     if getattr(fn, "__name__", None) == "pipe":
         # A pipeline encodes its own input, so what it will show is not known here.
         args, kwargs = processing.batch_pipe(invokes)
-        return args, kwargs, [Pictures(unknown=True) for _ in invokes]
+        return args, kwargs, [Pictures(unknown=True) for _ in invokes], [Invoke({}) for _ in invokes]
     encoded = [encode(model, given[0] if given else None, keywords) for given, keywords in invokes]
     pictures = [model.pictures({**one.encoding, **one.forward}) for one in encoded]
     if len(encoded) > 1 and any(shown.videos for shown in pictures):
@@ -70,7 +71,7 @@ def assemble(
     encoding = encoded[0].encoding if len(encoded) == 1 else _collate(model, [one.encoding for one in encoded])
     if len(encoded) > 1 or encoded[0].padded:
         _supply_positions(model, encoding)
-    return (), {**_defaults(model, fn), **encoding, **forward}, pictures
+    return (), {**_defaults(model, fn), **encoding, **forward}, pictures, encoded
 
 
 def _defaults(model: StandardizedTransformer, fn: Any) -> Mapping[str, Any]:
@@ -193,7 +194,8 @@ def _encode_text(
         raise InputError(f"the processor refused this input: {error}") from error
     tensors = {key: _as_weights(model, key, held) for key, held in encoding.items() if isinstance(held, torch.Tensor)}
     _refuse_empty(tensors["input_ids"])
-    return Invoke(tensors, forward, padded=len(texts) > 1)
+    sizes = tuple(picture.size for picture in pictures)
+    return Invoke(tensors, forward, padded=len(texts) > 1, sizes=sizes or None)
 
 
 def _as_weights(model: StandardizedTransformer, key: str, held: torch.Tensor) -> torch.Tensor:
@@ -320,9 +322,15 @@ def _stacked(pixels: list[torch.Tensor]) -> list[torch.Tensor]:
     if len({held.ndim for held in pixels}) > 1:
         return pixels
     shape = [max(sizes) for sizes in zip(*(held.shape[1:] for held in pixels), strict=True)]
-    missing = [[size - own for size, own in zip(shape, held.shape[1:], strict=True)] for held in pixels]
-    ends = [[side for after in reversed(lacking) for side in (0, after)] for lacking in missing]
-    return [torch.nn.functional.pad(held, end) if any(end) else held for held, end in zip(pixels, ends, strict=True)]
+    return [filled(held, shape) for held in pixels]
+
+
+def filled(pixels: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
+    """Pixels with zeros behind, up to a shape whose first axis is theirs."""
+    ends = [
+        side for own, size in zip(reversed(pixels.shape), reversed(shape), strict=False) for side in (0, size - own)
+    ]
+    return torch.nn.functional.pad(pixels, ends) if any(ends) else pixels
 
 
 def _supply_positions(model: StandardizedTransformer, encoding: dict[str, Any]) -> None:

@@ -140,3 +140,10 @@ class NoPipeline:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Refuse: a pipeline encodes its own input."""
         raise ValueError("pipe() needs a processor; pass `processor=` when you load the model")
+
+
+def slot(processor: Any) -> str:
+    """The keyword that nnsight takes a preprocessor by: a bare tokenizer is one, a processor holds several."""
+    from transformers import PreTrainedTokenizerBase
+
+    return "tokenizer" if isinstance(processor, PreTrainedTokenizerBase) else "processor"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,12 +19,15 @@ from belvedere.components.gathering import block_support, stack_support
 from belvedere.components.scatter import RootScatter
 from belvedere.components.vision import root_input
 from belvedere.descriptors import KeptValue, value
-from belvedere.errors import WriteError
+from belvedere.errors import Unavailable
 from belvedere.families.facts import ROOT_SCATTER
 from belvedere.families.mounts import mounts
-from belvedere.head import as_logits
+from belvedere.geometry import PatchLayout
+from belvedere.inputs import Invoke, encode
 from belvedere.interleaving import Interleaver
+from belvedere.interventions import Interventions
 from belvedere.layouts import AttentionMask, Logits, NextTokenProbs, Residual, TokenIds
+from belvedere.locating import locate, locate_videos
 from belvedere.pictures import Pictures, count_pictures
 from belvedere.select import Argument, LogitsPart, Positions
 from belvedere.sizes import TextSizes
@@ -31,7 +35,7 @@ from belvedere.sizes import TextSizes
 __all__ = ["StandardizedTransformer"]
 
 
-class StandardizedTransformer(TextSizes, Standard, TransformersModel):
+class StandardizedTransformer(Interventions, TextSizes, Standard, TransformersModel):
     """A transformers checkpoint whose parts and values have standard names.
 
     The checkpoint stays the original transformers module; nothing is re-implemented. Values are read and written inside
@@ -104,7 +108,7 @@ class StandardizedTransformer(TextSizes, Standard, TransformersModel):
             rename={**names, **(rename or {})},
             envoys={**(envoys or {}), **classes},
             interleaver=Interleaver(fragments=TPFragments()),
-            **{_slot(processor): processor},
+            **{loading.slot(processor): processor},
             **kwargs,
         )
         if "vision" not in vars(self):
@@ -321,74 +325,50 @@ class StandardizedTransformer(TextSizes, Standard, TransformersModel):
         own = super().support(notes=notes)
         return {**own, **stack_support(stack, "", notes=notes), **self.vision.support(notes=notes)}
 
-    def skip_layers(self, start: int, stop: int, replacement: torch.Tensor | None = None) -> None:
-        """Inside a trace: run none of the text blocks ``start`` to ``stop``, both included.
+    def layout(self, data: Any = None, *, sizes: Any = None, **keywords: Any) -> PatchLayout:
+        """Where the patches and image tokens of an input are; made from its encoding, without a forward.
+
+        ::
+
+            layout = model.layout(prompt, images=[image])
+            layout.patches[17]
+            layout.tokens_in((40, 0, 80, 40))
 
         Args:
-            start: The first block to skip.
-            stop: The last block to skip.
-            replacement: What leaves the last one, ``[batch, seq, hidden]``; by default what enters the first.
-        """
-        if not 0 <= start <= stop < self.num_layers:
-            raise WriteError(f"blocks {start} to {stop} are not a run of 0 to {self.num_layers - 1}")
-        for number in range(start, stop + 1):
-            reason = self.layers[number].needed(stop)
-            if reason is not None:
-                raise WriteError(f"layers[{number}] cannot be skipped: {reason}")
-        stream = self.layers[start].layer_input if replacement is None else replacement
-        for number in range(start, stop + 1):
-            self.layers[number].skip(stream)
+            data: What `trace` takes: a prompt, chat messages, or an encoding.
+            sizes: Width and height of each original picture, for an encoding, which does not say them.
+            **keywords: What `trace` takes by keyword, ``images=`` among them.
 
-    def steer(
-        self, layers: int | Iterable[int], vector: torch.Tensor, factor: float = 1.0, positions: Any = None
-    ) -> None:
-        """Inside a trace: add a vector to the stream that leaves some text blocks.
+        Raises:
+            InputError: It shows no picture, or is no input of this model; or the sizes are not its pictures'.
+            Unavailable: No picture reaches this model.
+        """
+        given = self._encoding("vision.layout", data, keywords)
+        pictures = self.pictures(given.encoding)
+        return locate(self.vision, given.encoding, pictures, given.sizes if sizes is None else sizes)
+
+    def video_layout(self, data: Any = None, *, sizes: Any = None, **keywords: Any) -> PatchLayout:
+        """`layout` of an input's videos, which a packed tower takes in a forward of their own.
 
         Args:
-            layers: A block, or several.
-            vector: ``[hidden]``, or anything that broadcasts to ``[batch, positions, hidden]``.
-            factor: What it is multiplied by.
-            positions: Which positions: an index into the sequence, or a mask ``[batch, seq]``; all by default.
+            data: What `trace` takes.
+            sizes: Width and height of each original video, for boxes in its own pixels.
+            **keywords: What `trace` takes by keyword, ``videos=`` among them.
+
+        Raises:
+            InputError: It shows no video, or this wrapper's encodings do not say the videos' grids.
+            Unavailable: No picture reaches this model.
         """
-        numbers = sorted(layers) if isinstance(layers, Iterable) else [layers]
-        strange = [number for number in numbers if not 0 <= number < self.num_layers]
-        if strange:
-            raise WriteError(f"there is no block {strange[0]} to steer; the text model has 0 to {self.num_layers - 1}")
-        if vector.ndim and vector.shape[-1] not in (1, self.hidden_size):
-            raise WriteError(f"a vector of {vector.shape[-1]} cannot be added to a stream of {self.hidden_size}")
-        for number in numbers:
-            stream = self.layers[number].layer_output.clone()
-            added = (factor * vector).to(stream.device, stream.dtype)
-            if positions is None:
-                stream += added
-            elif isinstance(positions, torch.Tensor) and positions.dtype == torch.bool:
-                stream[positions] += added
-            else:
-                stream[:, positions] += added
-            self.layers[number].layer_output = stream
+        return locate_videos(self.vision, self._encoding("vision.video_layout", data, keywords).encoding, sizes)
 
-    def project_on_vocab(self, stream: torch.Tensor) -> torch.Tensor:
-        """Logits of a text stream by the model's own final norm and head, with its scale or softcap: the logit lens.
-
-        Args:
-            stream: ``[..., hidden]``, from any block.
-
-        Returns:
-            ``[..., vocab]``. At the last block's ``layer_output`` it is ``logits``.
-        """
-        # An offloaded head is moved to its inputs by its own hooks.
-        device = stream.device if self.lm_head.device.type == "meta" else self.lm_head.device
-        projected: torch.Tensor = self.lm_head(self.norm(stream.to(device)))
-        return as_logits(projected, self._module, self.config)
+    def _encoding(self, value: str, data: Any, keywords: Mapping[str, Any]) -> Invoke:
+        """One input, encoded, with all that goes to the forward beside it."""
+        if isinstance(self.vision, NoVision):
+            raise Unavailable(value, str(self.vision.no_images()))
+        given = encode(self, data, keywords)
+        return replace(given, encoding={**given.encoding, **given.forward})
 
     def _mounts_path(self) -> str:
         if self.family.wrapper is None or self.text_only:
             return str(getattr(self.family.entry("text"), "STACK", "model"))
         return self.family.facts.text
-
-
-def _slot(processor: Any) -> str:
-    """The keyword that nnsight takes a preprocessor by: a bare tokenizer is one, a processor holds several."""
-    from transformers import PreTrainedTokenizerBase
-
-    return "tokenizer" if isinstance(processor, PreTrainedTokenizerBase) else "processor"

@@ -15,7 +15,7 @@ from belvedere import errors
 PACKAGE = Path(belvedere.__file__).parent
 
 #: Packages that no user imports.
-INTERNAL = {"cli": "the command is its door"}
+INTERNAL = {"cli": "the command is its door", "locating": "its door is `model.layout`"}
 
 
 def test_the_names_are_sorted_and_each_is_there():

@@ -20,6 +20,44 @@ def test_without_a_merge_the_order_is_the_pictures_own():
     assert geometry.merge_block_order(3, 5, 1).tolist() == list(range(15))
 
 
+def test_a_window_s_folds_stand_together_and_the_last_windows_are_smaller():
+    # Six by six patches in folds of two, windows of four: 4x4, 4x2, 2x4 and 2x2 patches.
+    expected = [0, 1, 6, 7, 2, 3, 8, 9, 12, 13, 18, 19, 14, 15, 20, 21]
+    expected += [4, 5, 10, 11, 16, 17, 22, 23]
+    expected += [24, 25, 30, 31, 26, 27, 32, 33]
+    expected += [28, 29, 34, 35]
+    assert geometry.window_order(6, 6, 2, 4).tolist() == expected
+    assert geometry.window_order(6, 6, 2, 5).tolist() == expected
+
+
+def test_a_frame_no_larger_than_a_window_is_in_merge_block_order():
+    for window in (6, 8, 100):
+        assert torch.equal(geometry.window_order(4, 6, 2, window), geometry.merge_block_order(4, 6, 2))
+
+
+def test_windows_without_a_merge_are_blocks_of_patches():
+    assert torch.equal(geometry.window_order(4, 6, 1, 2), geometry.merge_block_order(4, 6, 2))
+
+
+def test_a_window_smaller_than_a_fold_is_refused():
+    with pytest.raises(ValueError, match="a window of 1 patches a side holds no fold of 2 by 2"):
+        geometry.window_order(4, 4, 2, 1)
+
+
+@pytest.mark.parametrize("grid", [(1, 6, 10), (1, 16, 16), (3, 18, 2), (2, 2, 34)])
+def test_the_window_order_is_the_one_of_the_tower(grid):
+    from transformers.vision_utils import get_vision_window_index
+
+    frames, rows, columns = grid
+    folds, _ = get_vision_window_index(torch.tensor([grid]), 2, 112, 14)
+    blocks = torch.cat(
+        [geometry.merge_block_order(rows, columns, 2) + frame * rows * columns for frame in range(frames)]
+    )
+    one = geometry.window_order(rows, columns, 2, 112 // 14)
+    expected = torch.cat([one + frame * rows * columns for frame in range(frames)])
+    assert torch.equal(blocks.view(-1, 4)[folds].flatten(), expected)
+
+
 def test_the_inverse_puts_tower_rows_back_row_by_row():
     order = geometry.merge_block_order(4, 6, 2)
     assert order[geometry.inverse(order)].tolist() == list(range(24))

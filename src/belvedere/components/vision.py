@@ -17,6 +17,7 @@ from belvedere.components.standard import Standard
 from belvedere.components.tower_sizes import TowerSizes
 from belvedere.descriptors import KeptValue, absent, as_held, value
 from belvedere.errors import InputError, Unavailable
+from belvedere.geometry import PatchLayout
 from belvedere.layouts import ImageFeatures, ImageFeaturesPerImage, ImageTokenMask, MergedPatches, Patches
 from belvedere.select import Argument, First, FirstArgument
 
@@ -148,6 +149,33 @@ class Vision(TowerSizes, Stack):
             return {}
         own = {f"vision.{name}": reason for name, reason in super().support(notes=notes).items()}
         return {**own, **stack_support(self, "vision.", notes=notes)}
+
+    @property
+    def layout(self) -> PatchLayout:
+        """Where the running input's patches and image tokens are; outside a trace it is ``model.layout(prompt, ...)``.
+
+        Raises:
+            Unavailable: No input is running, or no picture reaches this tower.
+        """
+        return self._layout("layout", "pictures", "images=[picture]")
+
+    @property
+    def video_layout(self) -> PatchLayout:
+        """Where the running video's patches and tokens are; outside a trace it is ``model.video_layout(prompt, ...)``.
+
+        Raises:
+            Unavailable: No input is running, or no picture reaches this tower.
+        """
+        return self._layout("video_layout", "videos", "videos=[video]")
+
+    def _layout(self, name: str, of: str, keyword: str) -> PatchLayout:
+        if (reason := self.no_images()) is not None:
+            raise Unavailable(f"vision.{name}", reason)
+        known = getattr(self.interleaver.batcher, "layout", None)
+        if known is None or getattr(getcurrent(), "mediator", None) is None:
+            raise Unavailable(f"vision.{name}", f"no input is running; call model.{name}(prompt, {keyword})")
+        found: PatchLayout = known(of)
+        return found
 
     @property
     def feature_layers(self) -> tuple[int, ...]:

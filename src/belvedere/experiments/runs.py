@@ -28,11 +28,13 @@ class Side:
         encoding: What `trace` takes, one prompt with its pictures.
         pictures: How many patches and image tokens each picture has.
         last: The position of the prompt's last token, padding apart.
+        sizes: Width and height of each picture before any processing; ``None`` where an encoding was given.
     """
 
     encoding: dict[str, Any]
     pictures: Pictures
     last: int
+    sizes: tuple[tuple[int, int], ...] | None = None
 
     @property
     def length(self) -> int:
@@ -63,7 +65,8 @@ def encoded(model: StandardizedTransformer, given: Mapping[str, Any], name: str)
         raise InputError(f"the {name} input has no token ids; positions are counted by them")
     if len(ids) != 1:
         raise InputError(f"the {name} input has {len(ids)} prompts; pass one at a time")
-    return Side(encoding=encoding, pictures=model.pictures(encoding), last=int(kept(encoding).nonzero().max()))
+    last = int(kept(encoding).nonzero().max())
+    return Side(encoding=encoding, pictures=model.pictures(encoding), last=last, sizes=invoke.sizes)
 
 
 def kept(encoding: Mapping[str, Any]) -> Tensor:

@@ -1,6 +1,6 @@
 """Frozen records: what a family's file says beside its tables."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Literal
@@ -22,6 +22,8 @@ __all__ = [
 #: How many tiles and image tokens each picture of an encoding becomes, from the wrapper's config, the encoding, and the
 #: patch rows and columns of one tile.
 Tiled = Callable[[Any, Mapping[str, Any], int, int], list[tuple[int, int]]]
+#: How the tiles of each picture lie in lines, `belvedere.families.tiling.Stitched`, from the same.
+Lines = Callable[[Any, Mapping[str, Any], int, int], Sequence[Any]]
 #: How many image tokens a picture becomes, from the wrapper's config, its patch rows and columns, the CLS rows kept.
 Tokens = Callable[[Any, int, int, int], int]
 
@@ -113,6 +115,8 @@ class Wrapper:
         tokens: How many image tokens a picture becomes; ``None`` where that depends on more than its patches.
         tiled: The tiles and image tokens of each picture, where a picture is cut into tiles or several are stacked with
             padding between them; it is asked in place of ``tokens``.
+        lines: How the image tokens of each picture's tiles lie in lines with newlines, where they do.
+        resampled: Whether every image token is made of all patches of its picture or tile.
         alike: How many tiles the processor cuts every picture into, where the prompt does not tell neighbours' tiles
             apart; ``tiled`` then counts the tiles of a run of pictures together.
         video_token: The config's name for the video placeholder's id; ``None`` where the model takes no video.
@@ -142,6 +146,8 @@ class Wrapper:
     counts_positions: bool = False
     tokens: Tokens | None = every_patch
     tiled: Tiled | None = None
+    lines: Lines | None = None
+    resampled: bool = False
     alike: Callable[[Any], int] | None = None
     merged: str = ""
     by_prompt: bool = False

@@ -13,29 +13,35 @@ A picture reaches a tower in three steps, and each has a file:
 A box is ``(left, top, right, bottom)``, as Pillow has it; a size is ``(width, height)``.
 """
 
-from belvedere.geometry.boxes import (
-    boxes_over,
-    fixed_patch_boxes,
-    packed_patch_boxes,
-    packed_token_boxes,
-)
+from belvedere.geometry.boxes import boxes_over
+from belvedere.geometry.cells import KINDS, Cell, Cells, Region
 from belvedere.geometry.grid import cell_boxes
-from belvedere.geometry.order import inverse, merge_block_order
+from belvedere.geometry.grids import Arrangement, Grids
+from belvedere.geometry.layout import PatchLayout
+from belvedere.geometry.order import inverse, merge_block_order, window_order
 from belvedere.geometry.pieces import Piece
 from belvedere.geometry.processors import pieces
+from belvedere.geometry.rows import Shown, tower_rows
 from belvedere.geometry.view import View, cropped, stretched
 
 __all__ = [
+    "KINDS",
+    "Arrangement",
+    "Cell",
+    "Cells",
+    "Grids",
+    "PatchLayout",
     "Piece",
+    "Region",
+    "Shown",
     "View",
     "boxes_over",
     "cell_boxes",
     "cropped",
-    "fixed_patch_boxes",
     "inverse",
     "merge_block_order",
-    "packed_patch_boxes",
-    "packed_token_boxes",
     "pieces",
     "stretched",
+    "tower_rows",
+    "window_order",
 ]

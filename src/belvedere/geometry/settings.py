@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from belvedere.errors import InputError
@@ -86,4 +86,19 @@ def _defaults(processor: Any, part: str) -> dict[str, Any]:
     """What a whole processor asks of its image or video processor in every call."""
     kinds = getattr(type(processor), "valid_processor_kwargs", None)
     own = getattr(processor, part, None)
-    return {**(own if isinstance(own, Mapping) else {}), **getattr(kinds, "_defaults", {}).get(part, {})}
+    asked = getattr(kinds, "_defaults", {}).get(part, {})
+    made = PER_CALL[part].get(type(processor).__name__, lambda _: {})(processor)
+    return {**(own if isinstance(own, Mapping) else {}), **asked, **made}
+
+
+def _folded(processor: Any) -> dict[str, Any]:
+    """Pixtral's: pictures of whole folds of patches."""
+    side = processor.patch_size * processor.spatial_merge_size
+    return {"patch_size": {"height": side, "width": side}}
+
+
+#: What a processor works out anew for every call.
+PER_CALL: Mapping[str, Mapping[str, Callable[[Any], dict[str, Any]]]] = {
+    "images_kwargs": {"PixtralProcessor": _folded},
+    "videos_kwargs": {},
+}

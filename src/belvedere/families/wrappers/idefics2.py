@@ -12,4 +12,5 @@ WRAPPER = Wrapper(
     # One token stands between tiles, and between pictures that stand side by side.
     tiled=by_run(fixed("perceiver_config.resampler_n_latents"), apart=1),
     alike=quartered,
+    resampled=True,
 )

@@ -1,0 +1,243 @@
+"""Which part of which picture each row of a tower and each image token is, and back: the `PatchLayout`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from belvedere.errors import InputError
+from belvedere.geometry.boxes import boxes_over
+from belvedere.geometry.cells import Box, Cells, Region
+from belvedere.geometry.grids import Arrangement, Grids
+
+__all__ = ["PatchLayout"]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PatchLayout:
+    """Where the patches and image tokens of one input are; host integers only, made without a forward.
+
+    ::
+
+        layout = model.layout(prompt, images=[image])
+        layout.patches[17]                     # Cell(image=0, row=2, column=1, source_box=(...), ...)
+        layout.tokens_in((40, 0, 80, 40))      # the image tokens that show a box of the picture
+        layout.to_grid(features)[0]            # [frames, rows, columns, hidden] of picture 0
+
+    Args:
+        patches: What each row of the tower's patch axis is; the rows of several pictures or tiles follow each other.
+        tokens: What each image token is, in the order of ``vision.image_features``.
+        arrangements: The orders in which values come: ``"patches"`` (the blocks' rows), ``"patch_embeddings"``,
+            ``"tokens"``, ``"merged_patches"`` and ``"sequence"``, as far as the model has them.
+        positions: ``[tokens, 2]``, the prompt's row and the position in its sequence of each image token; empty where
+            the input has no ids.
+        links: ``[pairs, 2]``, a token and a patch that it is made of, by token.
+        mixed: ``[tokens]``, True where a token is made of all patches of its picture or tile, as a resampler's are.
+        sizes: Width and height of each original picture; empty where they are not known.
+        sequence: Rows and length of the prompts; ``(0, 0)`` where the input has no ids.
+        unsourced: Why the boxes in the original pictures are not known; ``None`` where they are.
+    """
+
+    patches: Cells
+    tokens: Cells
+    arrangements: Mapping[str, Arrangement]
+    positions: Tensor
+    links: Tensor
+    mixed: Tensor
+    sizes: tuple[tuple[int, int], ...] = ()
+    sequence: tuple[int, int] = (0, 0)
+    unsourced: str | None = field(default=None)
+
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        """The grids of patches: the pictures and their thumbnails."""
+        return self.arrangements["patches"].regions
+
+    @property
+    def token_regions(self) -> tuple[Region, ...]:
+        """The grids of image tokens."""
+        return self.arrangements["tokens"].regions
+
+    @property
+    def images(self) -> int:
+        """How many pictures there are."""
+        return max((region.image for region in self.regions), default=-1) + 1
+
+    def rows_of(self, image: int) -> Tensor:
+        """The tower's rows that are of a picture, its CLS and padding among them: ``[n]``."""
+        return self._of(self.patches, image)
+
+    def tokens_of(self, image: int) -> Tensor:
+        """The image tokens that stand for a picture, its thumbnail's and newlines among them: ``[n]``.
+
+        They index ``vision.image_features``; ``positions[tokens_of(image)]`` are their places in the sequence.
+        """
+        return self._of(self.tokens, image)
+
+    def patches_of(self, token: int) -> Tensor:
+        """The tower's rows that an image token is made of: ``[n]``; none for a newline.
+
+        A resampler's token (``mixed``) is made of all patches of its picture or tile.
+        """
+        self._check(token, len(self.tokens), "image token")
+        if not self.mixed[token]:
+            return self.links[self.links[:, 0].eq(token % len(self.tokens)), 1]
+        piece = int(self.tokens.piece[token])
+        same = self.patches.piece.eq(piece) if piece >= 0 else self.patches.image.eq(self.tokens.image[token])
+        return (same & self.patches.of_kind("patch")).nonzero().flatten()
+
+    def readers_of(self, patch: int) -> Tensor:
+        """The image tokens that a row of the tower goes into: ``[n]``; none for a row that is dropped."""
+        self._check(patch, len(self.patches), "row")
+        linked = self.links[self.links[:, 1].eq(patch % len(self.patches)), 0]
+        same = self.tokens.piece.eq(self.patches.piece[patch])
+        whole = self.tokens.piece.eq(-1) & self.tokens.image.eq(self.patches.image[patch])
+        shown = bool(self.patches.of_kind("patch")[patch])
+        return torch.cat([linked, (self.mixed & (same | whole) & shown).nonzero().flatten()])
+
+    def token_of(self, patch: int) -> int | None:
+        """The image token that a row of the tower goes into; ``None`` where it is dropped on the way.
+
+        Raises:
+            InputError: Several tokens are made of it.
+        """
+        readers = self.readers_of(patch)
+        if len(readers) > 1:
+            raise InputError(
+                f"row {patch} goes into {len(readers)} image tokens, which this wrapper mixes; read readers_of({patch})"
+            )
+        return int(readers[0]) if len(readers) else None
+
+    def patches_in(self, box: Box, image: int = 0) -> Tensor:
+        """The tower's rows that show a box of the original picture, in tiles and thumbnail alike: ``[n]``.
+
+        Args:
+            box: ``(left, top, right, bottom)`` in the original picture's pixels; a shared border is no overlap.
+            image: The picture's number.
+
+        Raises:
+            InputError: The box is empty or outside of the picture, or where patches lie in it is not known.
+        """
+        box, image = self._clipped(box, image), image % max(self.images, 1)
+        return (boxes_over(self.patches.source_box, box) & self.patches.image.eq(image)).nonzero().flatten()
+
+    def tokens_in(self, box: Box, image: int = 0) -> Tensor:
+        """The image tokens that are made of a patch that shows a box of the original picture: ``[n]``.
+
+        Args:
+            box: ``(left, top, right, bottom)`` in the original picture's pixels.
+            image: The picture's number.
+
+        Raises:
+            InputError: As for `patches_in`.
+        """
+        shown, image = self.patches_in(box, image), image % max(self.images, 1)
+        linked = self.links[torch.isin(self.links[:, 1], shown), 0]
+        pieces = torch.isin(self.tokens.piece, self.patches.piece[shown])
+        whole = self.tokens.piece.eq(-1) & self.tokens.image.eq(image) & bool(len(shown))
+        chosen = torch.zeros(len(self.tokens), dtype=torch.bool)
+        chosen[linked] = True
+        return (chosen | (self.mixed & (pieces | whole))).nonzero().flatten()
+
+    def to_grid(self, value: Tensor, *, of: str | None = None, dim: int = 0) -> Grids:
+        """Any value of patches or image tokens as the pictures lie: ``[frames, rows, columns, ...]`` for each.
+
+        The tower's own order is undone (merge blocks, windows, tiles, padding), and CLS, padding and newlines are set
+        apart. So `from_grid` of the result is the value again.
+
+        Args:
+            value: ``[rows, ...]``, ``[images, rows, ...]`` or ``[1, rows, ...]`` of the tower, ``[tokens, ...]`` of the
+                image tokens, or ``[batch, seq, ...]`` of the text, from which the image tokens are taken.
+            of: Which of `arrangements` the value has; told by its length where that leaves no doubt.
+            dim: The axis of rows, where it is not the first: ``to_grid(pattern[0, :, -1], dim=-1)`` lays out what each
+                head of a text block attends to.
+
+        Raises:
+            InputError: No axis of this length is known, or several are.
+        """
+        name, lead = self._arranged(value, of, dim)
+        dim = dim % value.ndim
+        flat = value.flatten(0, 1) if len(lead) > 1 else value
+        laid = self.arrangements[name].laid(flat, dim)
+        return Grids(laid.maps, laid.regions, laid.rest, name, dim, lead)
+
+    def from_grid(self, grids: Grids | Sequence[Tensor], *, of: str | None = None) -> Tensor:
+        """The way back of `to_grid`: the value in the tower's own order.
+
+        Args:
+            grids: What `to_grid` gave, edited or not; or one ``[frames, rows, columns, ...]`` for each picture, with
+                its thumbnail behind it where it has one. What stands in no grid is then zero.
+            of: Which of `arrangements` a plain list becomes; the tower's rows by default.
+
+        Raises:
+            InputError: The grids are not of this layout's sizes.
+        """
+        if isinstance(grids, Grids):
+            flat = self.arrangements[grids.of].flat(grids.maps, grids.rest, grids.dim)
+            return flat.reshape(*grids.lead, *flat.shape[1:]) if len(grids.lead) > 1 else flat
+        arrangement = self.arrangements[of or "patches"]
+        shapes = [tuple(one.shape[:3]) for one in grids]
+        if shapes != [region.shape for region in arrangement.regions]:
+            wanted = ", ".join(str(region) for region in arrangement.regions)
+            raise InputError(f"grids of {shapes} were given; this layout has {wanted}")
+        return arrangement.flat(list(grids), None, 0)
+
+    def _arranged(self, value: Tensor, of: str | None, dim: int) -> tuple[str, tuple[int, ...]]:
+        """Which arrangement a value has, and the shape of its axis of rows, two axes where it is spread over them."""
+        if of is not None and of not in self.arrangements:
+            raise InputError(f"of={of!r} is no order of this model's rows; there are {', '.join(self.arrangements)}")
+        found: dict[Any, tuple[str, tuple[int, ...]]] = {}
+        for name, arrangement in self.arrangements.items():
+            lead = self._lead(name, arrangement, value, dim)
+            if lead and of in (None, name):
+                found.setdefault(tuple(map(_as_tuple, (*arrangement.placed, arrangement.rest))), (name, lead))
+        if len(found) == 1:
+            return next(iter(found.values()))
+        known = ", ".join(f"{name} {len(one)}" for name, one in self.arrangements.items())
+        if not found:
+            raise InputError(f"axis {dim} of {list(value.shape)} is none that this layout knows; it has {known}")
+        names = " or ".join(f"of={name!r}" for name, _ in found.values())
+        raise InputError(f"{list(value.shape)} may be several things here; pass {names}")
+
+    def _lead(self, name: str, arrangement: Arrangement, value: Tensor, dim: int) -> tuple[int, ...]:
+        count = len(arrangement)
+        if value.ndim and value.shape[dim] == count and (name != "sequence" or self.sequence[0] == 1):
+            return (count,)
+        if dim or value.ndim < 2 or prod(value.shape[:2]) != count:
+            return ()
+        shape = tuple(value.shape[:2])
+        return shape if name != "sequence" or shape == self.sequence else ()
+
+    def _of(self, cells: Cells, image: int) -> Tensor:
+        self._check(image, self.images, "picture")
+        return cells.image.eq(image % self.images).nonzero().flatten()
+
+    def _clipped(self, box: Box, image: int) -> Box:
+        self._check(image, self.images, "picture")
+        if self.unsourced is not None:
+            raise InputError(f"where a patch lies in the original picture is not known: {self.unsourced}")
+        width, height = self.sizes[image]
+        left, top, right, bottom = box
+        clipped = max(left, 0), max(top, 0), min(right, width), min(bottom, height)
+        if clipped[0] >= clipped[2] or clipped[1] >= clipped[3]:
+            raise InputError(f"the box {box} covers nothing of picture {image}, which is {width} x {height}")
+        return clipped
+
+    @staticmethod
+    def _check(number: int, count: int, what: str) -> None:
+        if not -count <= number < count:
+            raise InputError(f"there is no {what} {number}; there are {count}")
+
+    def __repr__(self) -> str:
+        kinds = {name: len(one) for name, one in self.arrangements.items() if name in ("patches", "tokens")}
+        shown = "; ".join(str(region) for region in self.regions)
+        return f"PatchLayout({shown}; {kinds['patches']} rows, {kinds['tokens']} image tokens)"
+
+
+def _as_tuple(index: Tensor) -> tuple[int, ...]:
+    return tuple(index.tolist())

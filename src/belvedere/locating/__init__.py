@@ -1,0 +1,13 @@
+"""Where the patches and image tokens of a model's own input are: an encoding made into a `PatchLayout`.
+
+`shown`
+    the tower's side: which pictures, tiles and thumbnails an encoding holds, and how each lies in its picture;
+`tokens`
+    the text's side: which patches each image token is made of;
+`locate`
+    both, as one layout.
+"""
+
+from belvedere.locating.layout import locate, locate_videos
+
+__all__ = ["locate", "locate_videos"]

@@ -1,0 +1,228 @@
+"""The tower's side of a layout: which pieces of which pictures an encoding holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from belvedere.errors import InputError
+from belvedere.geometry import Piece, Region, Shown, View, merge_block_order, pieces, window_order
+from belvedere.geometry.cells import Part
+from belvedere.pictures import Pictures
+
+__all__ = ["Seen", "order_of", "seen"]
+
+NO_SIZES = "an encoding does not say how large its pictures were; pass `sizes=[(width, height)]`"
+NO_PROCESSOR = "the model has no image processor that says how a picture becomes pixels; load it with `processor=`"
+
+
+@dataclass(frozen=True)
+class Stand:
+    """Where a piece stands: in which grid of its picture, at which place among its tiles, and how in the picture."""
+
+    part: Part
+    row: int = 0
+    column: int = 0
+    view: View | None = None
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a tower takes of an encoding.
+
+    Args:
+        pieces: The pictures, tiles and thumbnails, in the tower's order.
+        regions: The grids that their patches stand in.
+        sizes: Width and height of each original picture; empty where they are not known.
+        unsourced: Why the boxes in the original pictures are not known.
+        lines: The `belvedere.families.tiling.Stitched` of each picture, where the wrapper lays its tokens out in lines.
+        side: The side of the block of patches that makes an image token, where the tower says it; else 0.
+    """
+
+    pieces: list[Shown]
+    regions: list[Region]
+    sizes: tuple[tuple[int, int], ...]
+    unsourced: str | None
+    lines: list[Any]
+    side: int
+
+
+def seen(vision: Any, encoding: Mapping[str, Any], pictures: Pictures, sizes: Sequence[tuple[int, int]] | None) -> Seen:
+    """The pieces of each picture of an encoding.
+
+    Raises:
+        InputError: There are other pictures than sizes, or pictures of these sizes become something else.
+    """
+    facts = vision.root.family.facts
+    if sizes is None and facts.lines is not None and "image_sizes" in encoding:
+        # These wrappers need the original height and width themselves.
+        sizes = [(int(width), int(height)) for height, width in encoding["image_sizes"]]
+    if sizes is not None and len(sizes) != pictures.count:
+        raise InputError(f"{len(sizes)} sizes were passed for {pictures.count} pictures; pass one for each")
+    lines = _lines(vision, encoding)
+    made, unsourced = _made(vision, pictures, sizes, lines)
+    shown: list[Shown] = []
+    regions: list[Region] = []
+    for image, own in enumerate(_plain(vision, encoding, pictures)):
+        given = _stitched(made[image], own) if made else _unstitched(own, lines[image] if lines else None)
+        placed, grids = _placed(own, given, len(regions))
+        shown += placed
+        regions += grids
+    side = vision.spatial_merge_size if encoding.get("image_grid_thw") is not None else 0
+    return Seen(shown, regions, tuple(sizes or ()), unsourced, lines, side)
+
+
+def order_of(vision: Any, name: str | None = None) -> Callable[[int, int, int], Tensor]:
+    """The order in which a tower keeps a piece's patches, as `belvedere.geometry.tower_rows` takes it.
+
+    Args:
+        vision: The tower's envoy.
+        name: One of `belvedere.families.facts.Rows.order`; that of the tower's blocks by default.
+    """
+    rows = vision.root.family.rows
+    merge = vision.spatial_merge_size if rows.packed else 1
+
+    def raster(frames: int, high: int, wide: int) -> Tensor:
+        return torch.arange(frames * high * wide)
+
+    def blocks(frames: int, high: int, wide: int) -> Tensor:
+        return _framewise(merge_block_order(high, wide, merge), frames)
+
+    def windows(frames: int, high: int, wide: int) -> Tensor:
+        return _framewise(window_order(high, wide, merge, vision.window_size // vision.patch_size), frames)
+
+    return {"raster": raster, "merge blocks": blocks, "windows": windows}[name or rows.order]
+
+
+def _framewise(order: Tensor, frames: int) -> Tensor:
+    return (order + torch.arange(frames)[:, None] * len(order)).flatten()
+
+
+def _made(
+    vision: Any, pictures: Pictures, sizes: Sequence[tuple[int, int]] | None, lines: list[Any]
+) -> tuple[list[list[Piece]], str | None]:
+    """What the processor makes of each picture; none, and why, where that is not known."""
+    processor = vision.root.processor
+    if sizes is None or processor is None:
+        return [], NO_SIZES if sizes is None else NO_PROCESSOR
+    cut = [own is not None for own in lines] or [True] * len(sizes)
+    try:
+        return [pieces(processor, size, alone=alone) for size, alone in zip(sizes, cut, strict=True)], None
+    except InputError as error:
+        return [], str(error)
+
+
+def _stitched(made: list[Piece], own: list[Shown]) -> list[Stand]:
+    """How the pieces of a picture lie, as the processor makes them.
+
+    Raises:
+        InputError: The processor makes other pieces of a picture of this size.
+    """
+    real = [piece for piece in own if piece.rows]
+    side = own[0].side
+    given = [(-(-one.size[0] // side), -(-one.size[1] // side)) for one in made]
+    if given != [(piece.columns, piece.rows) for piece in real]:
+        raise InputError(
+            f"a picture of this size becomes {given} patches across and down by this model's processor, and the "
+            f"encoding has {[(piece.columns, piece.rows) for piece in real]}; pass the size of the encoded picture"
+        )
+    return [Stand("thumbnail" if one.kind == "thumbnail" else "picture", one.row, one.column, one.view) for one in made]
+
+
+def _plain(vision: Any, encoding: Mapping[str, Any], pictures: Pictures) -> list[list[Shown]]:
+    """The pieces of each picture by the encoding alone: their grids, without their place in the picture."""
+    tiles = pictures.tiles or (1,) * pictures.count
+    starts = list(accumulate(tiles, initial=0))
+    real, shapes = _real(vision, encoding), encoding.get("spatial_shapes")
+    shown = []
+    for image, (count, rows, columns) in enumerate(pictures.grids):
+        frames = 1 if pictures.tiles else count
+        own = []
+        for tile in range(starts[image], starts[image + 1]):
+            slots = (rows, columns) if shapes is None else (int(shapes[tile][0]), int(shapes[tile][1]))
+            own.append(_piece(vision, encoding, image, frames, slots, slots if real is None else real[tile]))
+        shown.append(own)
+    return shown
+
+
+def _piece(
+    vision: Any, encoding: Mapping[str, Any], image: int, frames: int, slots: tuple[int, int], grid: tuple[int, int]
+) -> Shown:
+    rows, patches = vision.root.family.rows, frames * slots[0] * slots[1]
+    before, after = rows.around(patches)
+    # Pictures that come cut into patches are padded to one number of them.
+    padded = encoding.get("spatial_shapes") is not None or encoding.get("image_position_ids") is not None
+    length = int(encoding["pixel_values"].shape[1]) if padded else 0
+    return Shown(
+        image=image,
+        frames=frames,
+        rows=grid[0],
+        columns=grid[1],
+        slots=slots,
+        before=("cls",) * before,
+        after=("cls",) * rows.after,
+        length=max(before + patches + after, length),
+        cut=padded,
+        side=vision.patch_size,
+    )
+
+
+def _real(vision: Any, encoding: Mapping[str, Any]) -> list[tuple[int, int]] | None:
+    """The rows and columns of patches that show something in each picture or tile, where the encoding has a mask."""
+    mask = encoding.get("aspect_ratio_mask")
+    if mask is not None:
+        high, wide = (side // vision.patch_size for side in encoding["pixel_values"].shape[-2:])
+        return [(high, wide) if shown else (0, 0) for shown in torch.as_tensor(mask).flatten().tolist()]
+    mask = encoding.get("pixel_attention_mask")
+    if mask is None or encoding.get("spatial_shapes") is not None:
+        return None
+    side = vision.patch_size
+    flat = torch.as_tensor(mask).flatten(0, -3).bool()
+    patches = flat.unfold(1, side, side).unfold(2, side, side).flatten(3).any(-1)
+    return [(int(one.any(1).sum()), int(one.any(0).sum())) for one in patches if bool(one.any())]
+
+
+def _unstitched(own: list[Shown], lines: Any) -> list[Stand]:
+    """How the pieces of a picture lie, where no processor says it: by the wrapper's own rule, if it has one."""
+    if len(own) == 1:
+        return [Stand("picture")]
+    if lines is None:
+        return [Stand("tile")] * len(own)
+    high, wide = lines.tiles
+    return [Stand("thumbnail"), *(Stand("picture", row, column) for row in range(high) for column in range(wide))]
+
+
+def _lines(vision: Any, encoding: Mapping[str, Any]) -> list[Any]:
+    """The `belvedere.families.tiling.Stitched` of each picture, where the wrapper lays its tokens out in lines."""
+    facts = vision.root.family.facts
+    if facts.lines is None or encoding.get("image_sizes") is None:
+        return []
+    rows, columns = (side // vision.patch_size for side in encoding["pixel_values"].shape[-2:])
+    return list(facts.lines(vision.root.source_config, encoding, rows, columns))
+
+
+def _placed(own: list[Shown], stands: list[Stand], first: int) -> tuple[list[Shown], list[Region]]:
+    """A picture's pieces in their grids, whose numbers begin at ``first``."""
+    grids: dict[tuple[Part, int], list[int]] = {}
+    placed = []
+    for number, piece in enumerate(own):
+        if not piece.rows:
+            placed.append(replace(piece, region=-1))
+            continue
+        stand = stands[number]
+        key: tuple[Part, int] = (stand.part, number if stand.part == "tile" else 0)
+        top, left = stand.row * piece.rows, stand.column * piece.columns
+        size = grids.setdefault(key, [0, 0])
+        size[:] = max(size[0], top + piece.rows), max(size[1], left + piece.columns)
+        region = first + list(grids).index(key)
+        placed.append(replace(piece, region=region, top=top, left=left, view=stand.view))
+    frames, image = own[0].frames, own[0].image
+    made = [
+        Region(image=image, part=key[0], frames=frames, rows=size[0], columns=size[1]) for key, size in grids.items()
+    ]
+    return placed, made
