@@ -4,6 +4,7 @@ from functools import cache, partial
 from typing import Any
 
 import numpy as np
+from PIL import Image
 from torch import Tensor
 
 from belvedere.testing import ROWS
@@ -43,6 +44,11 @@ FURTHER: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         {"size": {"shortest_edge": 32}, "crop_size": SQUARE, "do_pad": True},
         {},
     ),
+    "glmga": (
+        "GlmgaImageProcessor",
+        {"patch_size": 8, "patch_expand_factor": 2, "size": {"shortest_edge": 2048, "longest_edge": 16384}},
+        {},
+    ),
     "siglip2": ("Siglip2ImageProcessor", {"patch_size": 8, "max_num_patches": 24}, {}),
     "gemma3, panned": ("Gemma3ImageProcessor", {"size": SQUARE}, PAN),
     "gemma3, panned, by Pillow": ("Gemma3ImageProcessorPil", {"size": SQUARE}, PAN),
@@ -76,15 +82,15 @@ FURTHER: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
 }
 
 
-def _makers() -> dict[str, Any]:
-    """Every processor of the zoo once, however many rows share it."""
-    makers: dict[Any, tuple[str, Any]] = {}
+def _makers() -> dict[str, tuple[Any, str]]:
+    """Every processor of the zoo once, however many rows share it, and what stands for a picture in its prompts."""
+    makers: dict[Any, tuple[str, tuple[Any, str]]] = {}
     for name, row in ROWS.items():
         for form, make in {"": row.processor, **row.forms}.items():
             if make is not None:
                 plain = make if isinstance(make, partial) else partial(make)
                 key = (plain.func, plain.args, tuple(plain.keywords.items()))
-                makers.setdefault(key, (f"{name} {form}".strip(), make))
+                makers.setdefault(key, (f"{name} {form}".strip(), (make, row.placeholder)))
     return dict(makers.values())
 
 
@@ -98,13 +104,27 @@ def made(name: str) -> tuple[Any, Any, dict[str, Any]]:
     import transformers
 
     if name in ZOO:
-        processor = ZOO[name]()
-        # These three ask for tiles in every call; the image processor alone does not cut.
-        cuts = type(processor).__name__ in ("InternVLProcessor", "AyaVisionProcessor")
-        return processor, processor.image_processor, {"crop_to_patches": True} if cuts else {}
+        make, placeholder = ZOO[name]
+        processor = make()
+        return processor, processor.image_processor, _asked(processor, placeholder)
     kind, settings, call = FURTHER[name]
     processor = getattr(transformers, kind)(**settings)
     return processor, processor, call
+
+
+def _asked(processor: Any, placeholder: str) -> dict[str, Any]:
+    """What a whole processor really asks of its image processor."""
+    kind, calls = type(processor.image_processor), []
+
+    def recording(self: Any, images: Any, *args: Any, **given: Any) -> Any:
+        calls.append(given)
+        return kind.__call__(self, images, *args, **given)
+
+    processor.image_processor.__class__ = type(kind.__name__, (kind,), {"__call__": recording})
+    processor(images=[Image.fromarray(painted((60, 40)))], text=placeholder)
+    processor.image_processor.__class__ = kind
+    [call] = calls
+    return {name: value for name, value in call.items() if name != "return_tensors"}
 
 
 def stated(name: str) -> dict[str, Any]:

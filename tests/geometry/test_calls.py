@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from pixels import painted
 from transformers import CLIPImageProcessor, CLIPImageProcessorPil, PixtralImageProcessor, ViTImageProcessor
 
@@ -21,7 +22,7 @@ def encoded(processor, pictures, **call):
 @pytest.mark.parametrize("name", ["pixtral", "idefics2", "idefics2 cut", "idefics3", "clip, within"])
 def test_pictures_of_one_call_are_padded_to_the_largest(name):
     processor = {
-        "pixtral": processors.mistral,
+        "pixtral": lambda: processors.mistral().image_processor,
         "idefics2": tiling_processors.idefics2,
         "idefics2 cut": lambda: tiling_processors.idefics2(True),
         "idefics3": tiling_processors.idefics3,
@@ -70,6 +71,15 @@ def test_of_several_pictures_of_a_prompt_onevision_cuts_none(size):
     )
     assert [float(one) for one in middle] == pytest.approx([(left + right) / 2, (top + bottom) / 2], abs=0.2)
     assert len(pieces(images, size)) > 1
+
+
+@pytest.mark.parametrize("fold", [1, 2])
+def test_a_whole_pixtral_keeps_whole_folds(fold):
+    whole = processors.mistral(fold)
+    real = whole(images=[Image.fromarray(painted((61, 20)))], text="<image>", return_tensors="pt")["pixel_values"]
+    [piece] = pieces(whole, (61, 20))
+    assert piece.size == (real.shape[-1], real.shape[-2])
+    assert piece.size[1] % (8 * fold) == 0
 
 
 def test_a_whole_processor_says_what_it_asks_in_every_call():
@@ -129,9 +139,7 @@ def test_work_that_is_not_known_is_refused():
         def resize(self, image, *args, **given):
             return image
 
-    with pytest.raises(
-        InputError, match=r"what Other does to a picture is not known; pass boxes of your own. Known: C"
-    ):
+    with pytest.raises(InputError, match=r"what Other does to a picture is not known; pass .* and Cohere2Vision"):
         pieces(Other(), (10, 10))
 
 
@@ -162,18 +170,16 @@ def test_the_short_forms_say_the_same(size):
     [clip], [siglip] = pieces(processors.llava(), size), pieces(processors.paligemma(), size)
     assert clip.view == geometry.cropped(size, 32, (32, 32))
     assert siglip.view == geometry.stretched(size, (32, 32))
-    [qwen] = pieces(processors.qwen(), size)
-    grid = (1, qwen.size[1] // 8, qwen.size[0] // 8)
-    order = geometry.merge_block_order(grid[1], grid[2], 2)
-    cells = qwen.view.boxes(geometry.cell_boxes(grid[1], grid[2], qwen.size))
-    torch.testing.assert_close(cells[order], geometry.packed_patch_boxes(size, grid, 2))
 
 
-def test_the_experiments_see_the_same():
-    from types import SimpleNamespace
+def test_what_every_wrapper_is_shown_is_known():
+    import transformers
+    from transformers.models.auto.image_processing_auto import IMAGE_PROCESSOR_MAPPING_NAMES
 
-    from belvedere.experiments.places import _view
+    from belvedere.families import known
 
-    for make in (processors.llava, processors.paligemma):
-        model = SimpleNamespace(processor=make(), vision=SimpleNamespace(patch_size=8))
-        assert _view(model, (1, 4, 4), (61, 47)) == pieces(model.processor, (61, 47))[0].view
+    kinds = {kind for name in known("wrappers") for kind in IMAGE_PROCESSOR_MAPPING_NAMES.get(name, {}).values()}
+    assert len(kinds) > 30
+    for kind in kinds - {None}:
+        call = {} if "Gemma3" not in kind else {"do_pan_and_scan": False}
+        assert pieces(getattr(transformers, kind)(), (640, 480), **call)

@@ -153,7 +153,7 @@ def test_never_enlarged(most, longest):
     )
 
 
-@pytest.mark.parametrize(("least", "most"), [(1, 1), (1, 4), (1, 12), (2, 10), (3, 7)])
+@pytest.mark.parametrize(("least", "most"), [(1, 1), (1, 4), (1, 12), (4, 4), (2, 10), (3, 7)])
 def test_the_closest_grid(least, most):
     choices = canvases.grids(most, least)
     assert not differing(

@@ -77,14 +77,10 @@ def largest_shown(size: Size, resolutions: Sequence[Sequence[int]]) -> Size:
 
 def canvas(size: Size, side: int, most: int) -> Size:
     """The grid of tiles that enlarges the picture least, and of those the smallest. Mllama's."""
-    sizes = [(rows * side, columns * side) for rows in range(1, most + 1) for columns in range(1, most // rows + 1)]
-    scales = [min(height / size[1], width / size[0]) for height, width in sizes]
-    enlarging = [scale for scale in scales if scale >= 1]
-    chosen = min(enlarging) if enlarging else max(scales)
-    height, width = min(
-        (one for one, scale in zip(sizes, scales, strict=True) if scale == chosen), key=lambda one: one[0] * one[1]
-    )
-    return width // side, height // side
+    scales = {grid: min(grid[1] * side / size[1], grid[0] * side / size[0]) for grid in grids(most)}
+    enlarging = [scale for scale in scales.values() if scale >= 1]
+    chosen = min(enlarging) if enlarging else max(scales.values())
+    return next(grid for grid, scale in scales.items() if scale == chosen)
 
 
 def upscaled(size: Size, side: int, most: int, largest: bool) -> tuple[Size, Size]:
@@ -98,7 +94,7 @@ def upscaled(size: Size, side: int, most: int, largest: bool) -> tuple[Size, Siz
         most: The most tiles.
         largest: Whether the picture fills the largest canvas.
     """
-    sizes = torch.tensor([(rows * side, columns * side) for rows, columns in _by_ratio(most)])
+    sizes = torch.tensor([(rows * side, columns * side) for columns, rows in grids(most)])
     scales = torch.minimum(sizes[:, 0] / size[1], sizes[:, 1] / size[0])
     enlarging = scales[scales >= 1]
     chosen = (enlarging.max() if largest else enlarging.min()) if len(enlarging) else scales.max()
@@ -114,12 +110,3 @@ def _filling(size: Size, limit: tuple[Any, Any]) -> Size:
     if across < down:
         return int(limit[0]), max(min(math.floor(float(size[1] * across)), int(limit[1])), 1)
     return max(min(math.floor(float(size[0] * down)), int(limit[0])), 1), int(limit[1])
-
-
-def _by_ratio(most: int) -> list[Size]:
-    """Every ``(rows, columns)``, many tiles first, those of one aspect ratio together: the order that settles ties."""
-    ratios: dict[float, list[Size]] = {}
-    for tiles in range(most, 0, -1):
-        for rows in (one for one in range(1, tiles + 1) if tiles % one == 0):
-            ratios.setdefault(rows / (tiles // rows), []).append((rows, tiles // rows))
-    return [one for same in ratios.values() for one in same]

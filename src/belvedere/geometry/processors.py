@@ -13,8 +13,9 @@ from belvedere.errors import InputError
 from belvedere.geometry import budgets, resizing
 from belvedere.geometry.pieces import Piece, whole
 from belvedere.geometry.settings import Settings
-from belvedere.geometry.steps import cropped_centre, resized, squared
+from belvedere.geometry.steps import bounds, cropped_centre, grown, plain, resized, squared
 from belvedere.geometry.tilings import TILINGS
+from belvedere.geometry.videos import VIDEOS
 
 __all__ = ["pieces"]
 
@@ -23,7 +24,14 @@ Kind = Callable[[Settings, Size], list[Piece]]
 
 
 def pieces(
-    processor: Any, size: Size, /, *, batch: Sequence[Size] = (), alone: bool = True, **settings: Any
+    processor: Any,
+    size: Size,
+    /,
+    *,
+    batch: Sequence[Size] = (),
+    alone: bool = True,
+    frames: int | None = None,
+    **settings: Any,
 ) -> list[Piece]:
     """The rectangles of pixels that a processor makes of one picture, in the order of ``pixel_values``.
 
@@ -39,6 +47,8 @@ def pieces(
         batch: The sizes of all pictures of the call, this one's too, where there are several; some processors pad
             each picture to the largest.
         alone: Whether the picture is its prompt's only one; LLaVA-OneVision cuts no other.
+        frames: How many frames the video processor keeps, where this is the size of a video's and not of a picture:
+            then what is returned is what becomes of each frame.
         **settings: What the call sets otherwise than the processor, such as ``do_image_splitting``.
 
     Returns:
@@ -47,7 +57,7 @@ def pieces(
     Raises:
         InputError: The processor, or one of its settings, is not known here; or it takes no picture of this size.
     """
-    read = Settings(processor, {**settings, "alone": alone})
+    read = Settings(processor, {**settings, "alone": alone, "frames": frames})
     kind = _known(read)
     made = kind(read, size)
     if not _pads(read):
@@ -55,11 +65,6 @@ def pieces(
     every = [piece.size for other in (size, *batch) for piece in kind(read, other)]
     canvas = read.box("pad_size") if read("pad_size") else (max(one[0] for one in every), max(one[1] for one in every))
     return [piece.padded(canvas) for piece in made]
-
-
-def _plain(read: Settings, size: Size) -> list[Piece]:
-    """Resized, then perhaps cropped: CLIP's, SigLIP's, and every one that writes no work of its own."""
-    return [cropped_centre(read, resized(read, whole(size)))]
 
 
 def _llava(read: Settings, size: Size) -> list[Piece]:
@@ -85,24 +90,14 @@ def _qwen(read: Settings, size: Size) -> list[Piece]:
     """Qwen's: whole folds of patches, between two numbers of pixels."""
     if not read("do_resize"):
         return [whole(size)]
-    return [whole(size).resized(budgets.packed(size, *_bounds(read)))]
+    return [whole(size).resized(budgets.packed(size, *bounds(read)))]
 
 
 def _glm(read: Settings, size: Size) -> list[Piece]:
     """GLM's: as Qwen's, counting the pixels of a frame and its copies, after a small picture has grown."""
     if not read("do_resize"):
         return [whole(size)]
-    factor, least, most = _bounds(read)
-    frames = read.number("temporal_patch_size")
-    grown = budgets.enlarged(size, factor)
-    return [whole(size).resized(budgets.packed(grown, factor, least, most, frames=frames, temporal=frames))]
-
-
-def _bounds(read: Settings) -> tuple[int, int, int]:
-    """What sides are multiples of, and the fewest and most pixels."""
-    factor = read.number("patch_size") * read.number("merge_size")
-    least, most = read("min_pixels") or read.edge("shortest_edge"), read("max_pixels") or read.edge("longest_edge")
-    return factor, int(least), int(most)
+    return [whole(size).resized(grown(read, size, read.number("temporal_patch_size")))]
 
 
 def _deepseek(read: Settings, size: Size) -> list[Piece]:
@@ -148,12 +143,14 @@ KINDS: Mapping[str, Kind] = {
     "Glm4vImageProcessor": _glm,
     "Kimi_K25ImageProcessor": _kimi,
     "LlavaImageProcessor": _llava,
-    "PilBackend": _plain,
+    "GlmgaImageProcessor": _glm,
+    "PilBackend": plain,
     "PixtralImageProcessor": _pixtral,
     "Qwen2VLImageProcessor": _qwen,
     "Siglip2ImageProcessor": _siglip2,
-    "TorchvisionBackend": _plain,
+    "TorchvisionBackend": plain,
     **TILINGS,
+    **VIDEOS,
 }
 #: Those that pad every picture of a call to the largest one.
 PADDED = {
@@ -175,9 +172,10 @@ def _author(read: Settings) -> str:
 def _known(read: Settings) -> Kind:
     kind = KINDS.get(_author(read))
     if kind is None:
+        known = ", ".join(sorted(name for name in KINDS if name.endswith("Processor") and name != "BaseVideoProcessor"))
         raise InputError(
             f"what {read.name} does to a picture is not known; pass boxes of your own. "
-            f"Known: {', '.join(sorted(name for name in KINDS if name.endswith('Processor')))}"
+            f"Known are those of transformers that resize and crop and nothing else, and {known}"
         )
     return kind
 

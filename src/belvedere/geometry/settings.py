@@ -1,4 +1,4 @@
-"""What an image processor is set to do, read from the object and from what a call changes."""
+"""What an image or video processor is set to do, read from the object and from what a call changes."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ __all__ = ["Settings"]
 
 
 class Settings:
-    """The settings of one call of an image processor.
+    """The settings of one call.
 
     Args:
-        processor: The image processor, or the whole processor that holds it.
-        given: What the call sets otherwise.
+        processor: The image or video processor, or the whole processor that holds it.
+        given: What the call sets otherwise; with ``frames``, the video processor is asked.
     """
 
     def __init__(self, processor: Any, given: Mapping[str, Any]) -> None:
-        images = getattr(processor, "image_processor", None)
-        self.processor = processor if images is None else images
-        self.given = {**({} if images is None else _defaults(processor)), **given}
+        part = "image" if given.get("frames") is None else "video"
+        own = getattr(processor, f"{part}_processor", None)
+        self.processor = processor if own is None else own
+        self.given = {**({} if own is None else _defaults(processor, f"{part}s_kwargs")), **given}
 
     @property
     def name(self) -> str:
-        """The image processor's class, as an error names it."""
+        """The processor's class, as an error names it."""
         return type(self.processor).__name__
 
     def __call__(self, name: str, default: Any = None) -> Any:
@@ -81,12 +82,12 @@ class Settings:
         return held
 
 
-def _defaults(processor: Any) -> dict[str, Any]:
-    """What a whole processor asks of its image processor in every call."""
+def _defaults(processor: Any, part: str) -> dict[str, Any]:
+    """What a whole processor asks of its image or video processor in every call."""
     kinds = getattr(type(processor), "valid_processor_kwargs", None)
-    own = getattr(processor, "images_kwargs", None)
-    made = PER_CALL.get(type(processor).__name__, lambda _: {})(processor)
-    asked = getattr(kinds, "_defaults", {}).get("images_kwargs", {})
+    own = getattr(processor, part, None)
+    asked = getattr(kinds, "_defaults", {}).get(part, {})
+    made = PER_CALL[part].get(type(processor).__name__, lambda _: {})(processor)
     return {**(own if isinstance(own, Mapping) else {}), **asked, **made}
 
 
@@ -97,4 +98,7 @@ def _folded(processor: Any) -> dict[str, Any]:
 
 
 #: What a processor works out anew for every call.
-PER_CALL: Mapping[str, Callable[[Any], dict[str, Any]]] = {"PixtralProcessor": _folded}
+PER_CALL: Mapping[str, Mapping[str, Callable[[Any], dict[str, Any]]]] = {
+    "images_kwargs": {"PixtralProcessor": _folded},
+    "videos_kwargs": {},
+}

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from belvedere.geometry import resizing
-from belvedere.geometry.pieces import Piece
+from belvedere.geometry import budgets, resizing
+from belvedere.geometry.pieces import Piece, whole
 from belvedere.geometry.settings import Settings
 
-__all__ = ["cropped_centre", "resized", "squared"]
+__all__ = ["bounds", "cropped_centre", "grown", "plain", "resized", "squared"]
+
+Size = tuple[int, int]
+
+
+def plain(read: Settings, size: Size) -> list[Piece]:
+    """Resized, then perhaps cropped: CLIP's, SigLIP's, and every one that writes no work of its own."""
+    return [cropped_centre(read, resized(read, whole(size)))]
 
 
 def resized(read: Settings, piece: Piece) -> Piece:
@@ -48,3 +55,25 @@ def squared(piece: Piece) -> Piece:
     """A piece in the middle of a square."""
     side = max(piece.size)
     return piece.centred((side, side))
+
+
+def bounds(read: Settings) -> tuple[int, int, int]:
+    """Of a packed picture: what its sides are multiples of, and the fewest and most pixels."""
+    factor = read.number("patch_size") * read.number("merge_size") * int(read("patch_expand_factor", 1))
+    least, most = read("min_pixels") or read.edge("shortest_edge"), read("max_pixels") or read.edge("longest_edge")
+    return factor, int(least), int(most)
+
+
+def grown(read: Settings, size: Size, frames: int, most: int | None = None) -> Size:
+    """The size of a packed picture or frame of GLM's kind: one that is too small grows first.
+
+    Args:
+        read: The settings.
+        size: Width and height.
+        frames: How many frames share the pixels.
+        most: The most pixels, where the settings do not say it.
+    """
+    factor, least, own = bounds(read)
+    temporal = read.number("temporal_patch_size")
+    enlarged = budgets.enlarged(size, factor)
+    return budgets.packed(enlarged, factor, least, most or own, frames=frames, temporal=temporal)
