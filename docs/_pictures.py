@@ -6,18 +6,16 @@ without weights. The tiny processors have few and large patches, so that every n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from io import BytesIO
 from types import SimpleNamespace
-from typing import Any
 
 import nnsight  # noqa: F401 - before any transformers model, which nnsight patches
 import torch
 from PIL import Image, ImageDraw
 
-from belvedere import StandardizedTransformer, families, plot
+from belvedere import StandardizedTransformer, plot
 from belvedere.geometry import PatchLayout
 from belvedere.testing import ROWS
 
@@ -90,7 +88,7 @@ PICTURES: dict[str, Picture] = {
     ),
     "qwen2_5_omni_vision_encoder": Picture(
         row="qwen2_5_omni_thinker",
-        says="Windows as Qwen2.5-VL's; at a picture's right and lower edge they are smaller.",
+        says="Windows as Qwen2.5-VL's; where a side is no multiple of a window's, the last are smaller.",
         size=(480, 360),
     ),
     "qwen3_vl_vision": Picture(row="qwen3_vl", says="Qwen2-VL's order, here of an upright picture.", size=(280, 420)),
@@ -100,6 +98,21 @@ PICTURES: dict[str, Picture] = {
     "glm4v_vision": Picture(row="glm4v", says="Qwen2-VL's order; a convolution folds the patches."),
     "glm4v_moe_vision": Picture(row="glm4v_moe", says="GLM-4V's, of an upright picture.", size=(280, 420)),
     "glm_ocr_vision": Picture(row="glm_ocr", says="GLM-4V's, of a long strip.", size=(480, 120)),
+}
+
+#: Wrappers that bring a picture to a tower in a way of their own.
+FURTHER: dict[str, Picture] = {
+    "llava_next": Picture(
+        row="llava_next",
+        says="CLIP over padded tiles, the thumbnail first; lines of padding alone become no token, and a newline ends "
+        "each other line.",
+    ),
+    "llava_onevision": Picture(
+        row="llava_onevision", says="SigLIP over padded tiles, here of an upright picture.", size=(280, 420)
+    ),
+    "deepseek_vl": Picture(
+        row="deepseek_vl", says="SigLIP over a picture that is padded to a square, above and below."
+    ),
 }
 
 
@@ -160,9 +173,10 @@ def _by_pixels(model: StandardizedTransformer, image: Image.Image) -> PatchLayou
     return model.layout({"input_ids": ids, **seen}, sizes=[image.size])
 
 
-def drawn(tower: str) -> bytes:
-    """A tower's picture as a PNG file."""
-    picture = PICTURES[tower]
+@cache
+def drawn(name: str) -> bytes:
+    """A tower's or a wrapper's picture as a PNG file."""
+    picture = {**PICTURES, **FURTHER}[name]
     _, layout = placed(picture.row, picture.size)
     held = BytesIO()
     plot.layout(layout, scene(picture.size)).savefig(held, format="png", dpi=100)

@@ -105,7 +105,7 @@ def _of_patches(layout: PatchLayout, region: int, frame: int) -> Panel:
     return Panel(
         of="patches",
         title=f"{_name(layout, region, frame)}: {grid.rows} x {grid.columns} patches, "
-        f"rows {runs(numbers.tolist(), most=2)} of the tower",
+        f"tower rows {runs(numbers.tolist(), most=2)}",
         notes=tuple(_notes("row", outside.tolist(), cells.kind.tolist())),
         patches=cells.source_box[numbers],
         follows=torch.cat([torch.zeros(1, dtype=torch.bool), numbers.diff().eq(1)]),
