@@ -6,6 +6,7 @@ without weights. The tiny processors have few and large patches, so that every n
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from functools import cache
 from io import BytesIO
@@ -154,11 +155,14 @@ def scene(size: tuple[int, int]) -> Image.Image:
 def placed(name: str, size: tuple[int, int] = WIDE) -> tuple[StandardizedTransformer, PatchLayout]:
     """The model of a row of the zoo, without weights, and the layout of the scene."""
     row, image = ROWS[name], scene(size)
-    model = StandardizedTransformer.from_config(row.config())
-    if row.processor is None:
-        return model, _by_pixels(model, image)
-    model.processor = row.processor()
-    return model, model.layout(f"{row.placeholder} ?", images=[image])
+    with warnings.catch_warnings():
+        # Of the processors' own use of NumPy.
+        warnings.simplefilter("ignore")
+        model = StandardizedTransformer.from_config(row.config())
+        if row.processor is None:
+            return model, _by_pixels(model, image)
+        model.processor = row.processor()
+        return model, model.layout(f"{row.placeholder} ?", images=[image])
 
 
 def _by_pixels(model: StandardizedTransformer, image: Image.Image) -> PatchLayout:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from functools import cache
 
 import torch
 from _pictures import placed
@@ -15,11 +15,13 @@ from belvedere.testing import ROWS
 ROUNDED = 1.2
 
 
-def towers() -> Iterator[tuple[str, families.Rows, str, list[str], str, str]]:
+@cache
+def towers() -> list[tuple[str, families.Rows, str, list[str], str, str]]:
     """Each tower with its rows, what is padded, its wrappers, what a token is made of, and how the picture gets there.
 
     A tower stands once for each of the ways that its wrappers have.
     """
+    found = []
     for tower in families.known("towers"):
         ways: dict[tuple[str, str, str], list[str]] = {}
         for name, row in ROWS.items():
@@ -29,7 +31,8 @@ def towers() -> Iterator[tuple[str, families.Rows, str, list[str], str, str]]:
                 wrappers = ways.setdefault((_padding(layout), _token(layout), _picture(layout)), [])
                 wrappers += [family.wrapper] if family.wrapper not in wrappers else []
                 rows = family.rows
-        yield from ((tower, rows, padding, names, token, way) for (padding, token, way), names in ways.items())
+        found += [(tower, rows, padding, names, token, way) for (padding, token, way), names in ways.items()]
+    return found
 
 
 def _padding(layout: PatchLayout) -> str:

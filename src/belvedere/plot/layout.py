@@ -26,11 +26,11 @@ __all__ = ["layout"]
 
 #: Square inches of a panel, and how wide a thumbnail's is beside it.
 AREA = 13.0
-BESIDE = 0.5
+BESIDE = 0.6
 #: Inches that two panels may take side by side.
 WIDEST = 11.0
 #: Letters of a title to an inch.
-LETTERS = 12
+LETTERS = 13
 #: The size of numbers in points; where cells are too small for the least, numbers are left out.
 SIZES = (5.0, 11.0)
 #: A digit's width, in parts of the type's size.
@@ -178,7 +178,7 @@ def _way(axes: Axes, panel: Panel, width: float) -> None:
     steps = (centres[1:] - centres[:-1]).abs() / (panel.patches[1:, 2:] - panel.patches[1:, :2])
     near = panel.follows[1:] & steps.amax(-1).lt(1.5)
     lines = [[tuple(centres[spot].tolist()), tuple(centres[spot + 1].tolist())] for spot in near.nonzero().flatten()]
-    axes.add_collection(LineCollection(lines, colors=WAY, linewidths=width, alpha=0.8))
+    axes.add_collection(LineCollection(lines, colors=WAY, linewidths=width, alpha=0.8, label="way"))
 
 
 def _pitch(panel: Panel) -> tuple[float, float]:
@@ -218,6 +218,6 @@ def _numbers(axes: Axes, panel: Panel) -> None:
             left, top, right, bottom = mark.box
             axes.text((left + right) / 2, (top + bottom) / 2, mark.label, color=color, fontsize=size, **look)
     for mark in panel.newlines[::rows]:
-        _, top, right, bottom = mark.box
-        place = right + _pitch(panel)[0] / 2, (top + bottom) / 2
+        _, top, _, bottom = mark.box
+        place = panel.around[2] + _pitch(panel)[0] / 2, (top + bottom) / 2
         axes.text(*place, f"{NEWLINE}{mark.label}", color=FAINT, fontsize=0.8 * size, **look)
