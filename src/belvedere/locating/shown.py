@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from math import ceil
 from typing import Any
 
 import torch
@@ -123,13 +124,15 @@ def _stitched(made: list[Piece], own: list[Shown]) -> list[Stand]:
     Raises:
         InputError: The processor makes other pieces of a picture of this size.
     """
-    real = [piece for piece in own if piece.rows]
+    real = [(piece.columns, piece.rows) for piece in own if piece.rows]
     side = own[0].side
     given = [(-(-one.size[0] // side), -(-one.size[1] // side)) for one in made]
-    if given != [(piece.columns, piece.rows) for piece in real]:
+    # Where pictures are padded to the largest, the encoding's mask tells how far each goes.
+    shown = [(ceil(one.visible[2] / side), ceil(one.visible[3] / side)) for one in made]
+    if real not in (given, shown):
         raise InputError(
             f"a picture of this size becomes {given} patches across and down by this model's processor, and the "
-            f"encoding has {[(piece.columns, piece.rows) for piece in real]}; pass the size of the encoded picture"
+            f"encoding has {real}; pass the size of the encoded picture"
         )
     return [Stand("thumbnail" if one.kind == "thumbnail" else "picture", one.row, one.column, one.view) for one in made]
 
