@@ -94,7 +94,7 @@ class Arrangement:
         own = cells.region[inside]
         _, rows, columns = shapes[own].unbind(-1)
         spot = (cells.frame[inside] * rows + cells.row[inside]) * columns + cells.column[inside]
-        placed = inside[(starts[own] + spot).argsort()].split(shapes.prod(-1).tolist())
+        placed = torch.split(inside[(starts[own] + spot).argsort()], shapes.prod(-1).tolist())
         return cls(name, regions, tuple(placed), cells.region.eq(-1).nonzero().flatten())
 
     def __len__(self) -> int:
