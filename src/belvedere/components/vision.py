@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import accumulate, pairwise
 from typing import Any, ClassVar
 
@@ -13,12 +14,14 @@ from torch import Tensor
 from belvedere.components.gathering import Entry, Reasons, block_parts, stack_support
 from belvedere.components.reach import as_patches, no_images, taken, unseen
 from belvedere.components.stack import Stack
+from belvedere.components.staging import staged
 from belvedere.components.standard import Standard
 from belvedere.components.tower_sizes import TowerSizes
 from belvedere.descriptors import KeptValue, absent, as_held, value
 from belvedere.errors import InputError, Unavailable
 from belvedere.layouts import ImageFeatures, ImageFeaturesPerImage, ImageTokenMask, MergedPatches, Patches
 from belvedere.select import Argument, First, FirstArgument
+from belvedere.staged import Staged
 
 __all__ = ["Vision", "root_input"]
 
@@ -114,6 +117,8 @@ class Vision(TowerSizes, Stack):
     """
 
     SHELF = "towers"
+    #: The module that was last staged, and how: a model whose weights are loaded anew has another.
+    _staged: tuple[Any, Staged] | None = None
     ENTERS: ClassVar[tuple[str, ...]] = ("image_features",)
     POSITIONS: ClassVar[str] = "position_embed.output"
     AXES = {
@@ -150,13 +155,25 @@ class Vision(TowerSizes, Stack):
         return {**own, **stack_support(self, "vision.", notes=notes)}
 
     @property
+    def staged(self) -> Staged:
+        """The tower to run by hand: `belvedere.staged.Staged`, with ``embed``, ``encode`` and ``merge``.
+
+        Outside of a trace. Where the weights are not loaded yet they are, as by a first trace.
+        """
+        if self._staged is None or self._staged[0] is not self._module:
+            self._staged = (self._module, staged(self))
+        return self._staged[1]
+
+    @property
     def feature_layers(self) -> tuple[int, ...]:
         """The blocks whose stream the wrapper takes, by the config; empty where it takes the tower's own output."""
         name = self.root.family.facts.feature_layers
         given = getattr(self.root.source_config, name, None)
-        if given is None:
-            return ()
-        chosen = [given] if isinstance(given, int) else list(given)
+        return () if given is None else self.blocks_of(given)
+
+    def blocks_of(self, layers: int | Iterable[int]) -> tuple[int, ...]:
+        """The blocks whose streams are these entries of transformers' hidden states."""
+        chosen = [layers] if isinstance(layers, int) else list(layers)
         # Entry 0 of the hidden states is the embeddings, and the last is the last block's stream.
         return tuple(sorted(one - 1 if one >= 0 else one + self.num_layers for one in chosen))
 

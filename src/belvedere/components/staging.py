@@ -1,0 +1,115 @@
+"""What a staged tower runs, found on the standardized model by its standard names."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from belvedere.components.reach import unseen
+from belvedere.errors import InputError, Unavailable
+from belvedere.staged import Parts, Staged
+from belvedere.staged.inputs import GRID, Cut
+
+if TYPE_CHECKING:
+    from belvedere.components.vision import Vision
+
+__all__ = ["staged"]
+
+#: What configs call blocks of the tower whose streams are read beside the last one's.
+TAPS = ("deepstack_visual_indexes", "intermediate_layers_indices")
+
+
+def staged(vision: Vision) -> Staged:
+    """The tower of a model, to run by hand; the weights are loaded where they are not yet.
+
+    Raises:
+        Unavailable: No picture reaches the tower, or it has no blocks.
+        InputError: The model was built without weights.
+    """
+    root = vision.root
+    if (reason := unseen(vision)) is not None:
+        raise Unavailable("vision.staged", reason)
+    if not vision.num_layers:
+        raise Unavailable(
+            "vision.staged",
+            "this tower has no blocks to run by hand, its patches are embedded and projected; read patch_embeddings "
+            "and image_features inside a trace",
+        )
+    root.dispatch()
+    if any(held.device.type == "meta" for held in vision._module.parameters()) and not _is_offloaded(vision._module):
+        raise InputError(
+            "this model was built without weights, so its tower cannot run; load the checkpoint with "
+            "`StandardizedTransformer(checkpoint, dispatch=True)`"
+        )
+    return Staged(_parts(vision))
+
+
+def _is_offloaded(module: Any) -> bool:
+    return any("_hf_hook" in vars(part) for part in module.modules())
+
+
+def _parts(vision: Vision) -> Parts:
+    root = vision.root
+    source = _source(vision)
+    patched = GRID in inspect.signature(source).parameters
+    return Parts(
+        blocks=[block._module for name in vision.LISTS for block in getattr(vision, name)],
+        source=source,
+        projector=root.projector._module,
+        patch_embed=vision.patch_embed._module,
+        embeddings=root.embed_tokens._module,
+        packed=root.family.rows.packed,
+        cut=_cut(vision) if patched else None,
+        prepare=lambda pictures: _prepare(root.processor, pictures),
+        reads=lambda given: _reads(vision, given),
+    )
+
+
+def _source(vision: Vision) -> Callable[..., Any]:
+    """The wrapper's own method that makes features of pixels, or the tower itself where there is none."""
+    facts = vision.root.family.facts
+    holder = vision.root.get(facts.inner)._module if facts.inner else vision.root._module
+    method: Callable[..., Any] | None = getattr(holder, "get_image_features", None)
+    return method or _Tower(vision._module)
+
+
+class _Tower:
+    """A tower called as a wrapper's method is."""
+
+    def __init__(self, module: Any) -> None:
+        self._module = module
+        self.__signature__ = inspect.signature(type(module).forward).replace()
+
+    def __call__(self, **given: Any) -> Any:
+        return self._module(**given)
+
+
+def _cut(vision: Vision) -> Cut:
+    config = vision.config
+    flat = vision.root.family.rows.order != "raster"
+    return Cut(vision.patch_size, vision.spatial_merge_size, int(getattr(config, "temporal_patch_size", 1)), flat)
+
+
+def _prepare(processor: Any, pictures: list[Any]) -> Mapping[str, Any]:
+    """An encoding of pictures by the model's own image processor.
+
+    Raises:
+        InputError: There is none.
+    """
+    images = getattr(processor, "image_processor", None)
+    if images is None:
+        raise InputError(
+            "this model was loaded without a processor, so a picture cannot be encoded; pass `processor=` when you "
+            "load it, or pass pixel values and their grid (`embed(**encoding)`)"
+        )
+    encoding: Mapping[str, Any] = images(images=pictures, return_tensors="pt")
+    return encoding
+
+
+def _reads(vision: Vision, given: Mapping[str, Any]) -> tuple[int, ...]:
+    """The blocks whose streams the wrapper reads, where it is called with these arguments."""
+    chosen = given.get(vision.root.family.facts.feature_layers)
+    taken = vision.feature_layers if chosen is None else vision.blocks_of(chosen)
+    taps = [number for name in TAPS for number in getattr(vision.config, name, None) or ()]
+    return tuple(sorted({*(taken or [len([b for name in vision.LISTS for b in getattr(vision, name)]) - 1]), *taps}))

@@ -1,0 +1,151 @@
+"""What a staged tower is given, made into what the wrapper is called with."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from belvedere.errors import InputError
+
+__all__ = ["Cut", "keywords"]
+
+PIXELS, GRID = "pixel_values", "image_grid_thw"
+#: What an encoding calls the grid of its pictures, in the order in which one given by position is taken.
+GRIDS = (GRID, "image_sizes", "spatial_shapes", "image_position_ids", "aspect_ratio_ids", "pixel_attention_mask")
+#: Fields of an encoding that are the text's, or another modality's.
+VIDEOS = "pixel_values_videos"
+FORMS = "pixel values (with their grid), an encoding (`embed(**encoding)`), or a list of pictures"
+
+
+class Cut:
+    """How a packed tower's pictures are cut into patches.
+
+    Args:
+        side: The side of a patch, in pixels.
+        merge: How many patches a side are folded into one image token.
+        frames: How many frames are in one patch.
+        flat: Whether a patch is one row of numbers, in merge-block order, rather than a small picture in raster order.
+    """
+
+    def __init__(self, side: int, merge: int, frames: int, flat: bool) -> None:
+        self.side, self.merge, self.frames, self.flat = side, merge, frames, flat
+
+    def __call__(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
+        """Patches and grid of whole pictures ``[images, channels, height, width]``.
+
+        Raises:
+            InputError: A side is no multiple of what one image token covers.
+        """
+        images, channels, height, width = pixels.shape
+        block = self.side * self.merge
+        if height % block or width % block:
+            raise InputError(
+                f"pictures of {height} x {width} pixels cannot be cut into image tokens of {block} x {block}; "
+                "resize them to a multiple, or pass what the processor makes of them"
+            )
+        rows, columns = height // self.side, width // self.side
+        grid = torch.tensor([[1, rows, columns]] * images, device=pixels.device)
+        if not self.flat:
+            cut = pixels.unflatten(3, (columns, self.side)).unflatten(2, (rows, self.side))
+            return cut.permute(0, 2, 4, 1, 3, 5).flatten(0, 2), grid
+        cut = pixels.unflatten(3, (-1, self.merge, self.side)).unflatten(2, (-1, self.merge, self.side))
+        # [images, channels, rows, merge, side, columns, merge, side] to one row a patch, its frames all alike.
+        cut = cut.permute(0, 2, 5, 3, 6, 1, 4, 7).unsqueeze(6)
+        return cut.expand(*cut.shape[:6], self.frames, *cut.shape[7:]).flatten(5).flatten(0, 4), grid
+
+
+def keywords(
+    source: Callable[..., Any],
+    pixels: Any,
+    grid: Any,
+    given: Mapping[str, Any],
+    *,
+    prepare: Callable[[list[Any]], Mapping[str, Any]],
+    cut: Cut | None,
+) -> dict[str, Any]:
+    """What the wrapper's own method is called with; what of an encoding is the text's is left out.
+
+    Args:
+        source: The method.
+        pixels: Pixel values, an encoding, a list of pictures, or ``None``.
+        grid: What an encoding says of the pictures' sizes, where pixels are given by position.
+        given: An encoding's fields.
+        prepare: Makes an encoding of a list of pictures.
+        cut: Cuts whole pictures into patches, where the tower takes patches.
+
+    Raises:
+        InputError: It is none of these, or the method needs more.
+    """
+    encoding = _encoding(source, pixels, grid, given, prepare)
+    if cut is not None and _is_whole(encoding, cut):
+        encoding[PIXELS], encoding[GRID] = cut(encoding[PIXELS])
+    parameters = inspect.signature(source).parameters
+    taken = {name: held for name, held in encoding.items() if name in parameters and held is not None}
+    needed = [
+        name
+        for name, one in parameters.items()
+        if name in (PIXELS, *GRIDS, "aspect_ratio_mask") and name not in taken and _is_needed(name, one, parameters)
+    ]
+    if needed:
+        raise InputError(
+            f"this tower needs {', '.join(needed)} beside {', '.join(taken) or 'what was passed'}; "
+            f"pass them by name (`embed({', '.join(f'{name}=...' for name in [*taken, *needed])})`), or an encoding"
+        )
+    return taken
+
+
+def _is_needed(name: str, parameter: inspect.Parameter, parameters: Mapping[str, Any]) -> bool:
+    """Whether a method needs an argument; a grid by type is needed although transformers gives it a default."""
+    return parameter.default is inspect.Parameter.empty or name in (GRID, "image_position_ids")
+
+
+def _encoding(
+    source: Callable[..., Any],
+    pixels: Any,
+    grid: Any,
+    given: Mapping[str, Any],
+    prepare: Callable[[list[Any]], Mapping[str, Any]],
+) -> dict[str, Any]:
+    if isinstance(pixels, Mapping):
+        pixels, given = None, {**pixels, **given}
+    if pixels is None and given.get(PIXELS) is None:
+        if given.get(VIDEOS) is not None:
+            raise InputError(
+                "the encoding shows a video; pass its patches and grid by position "
+                "(`embed(pixel_values_videos, video_grid_thw)`)"
+            )
+        raise InputError(f"nothing to embed; pass {FORMS}")
+    if pixels is None:
+        return dict(given)
+    if given.get(PIXELS) is not None:
+        raise InputError(f"the pixels came both by position and as `{PIXELS}=`; pass them once")
+    if not isinstance(pixels, Tensor):
+        shown = list(pixels) if isinstance(pixels, Sequence) and not isinstance(pixels, str) else [pixels]
+        if not shown or any(isinstance(one, (str, int, float)) for one in shown):
+            raise InputError(f"{pixels!r} is nothing that a tower takes; pass {FORMS}")
+        return {**prepare(shown), **given}
+    if grid is None:
+        return {**given, PIXELS: pixels}
+    return {**given, PIXELS: pixels, _grid_name(source): torch.as_tensor(grid)}
+
+
+def _grid_name(source: Callable[..., Any]) -> str:
+    """What the method calls the grid.
+
+    Raises:
+        InputError: It takes none.
+    """
+    names = [name for name in GRIDS if name in inspect.signature(source).parameters]
+    if not names:
+        raise InputError("this tower takes pictures of one size, and no grid; pass the pixel values alone")
+    return names[0]
+
+
+def _is_whole(encoding: Mapping[str, Any], cut: Cut) -> bool:
+    """Whether the pixels are whole pictures, and not patches: four axes, and no grid where patches have four too."""
+    pixels = encoding[PIXELS]
+    return isinstance(pixels, Tensor) and pixels.ndim == 4 and (cut.flat or encoding.get(GRID) is None)
