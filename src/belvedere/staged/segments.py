@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-__all__ = ["BOUNDS", "Pack", "bare", "free", "packed", "splits"]
+__all__ = ["BOUNDS", "Pack", "bare", "packed", "splits"]
 
 #: The keyword by which a packed tower's blocks get the bounds of the segments, and that of the longest one's length.
 BOUNDS, LONGEST = "cu_seqlens", "max_seqlen"
@@ -65,22 +65,6 @@ class Pack(NamedTuple):
             keys[number, : last - first] = torch.arange(first, last)
             real[number, ..., : last - first] = True
         return cls(*(held.to(bounds.device) for held in (queries, keys, real, back)))
-
-    def free(self) -> None:
-        """Tell a compiler that these sizes are of the pictures, and none of them equal to another but by chance."""
-        for held, axes in ((self.queries, ("slots", "queries")), (self.keys, ("slots", "keys"))):
-            for axis, name in enumerate(axes):
-                free(held, axis, name)
-        free(self.real, 0, "slots")
-        free(self.real, 3, "keys")
-
-
-def free(held: Tensor, axis: int, name: str) -> None:
-    """Tell a compiler that the size of an axis may be anything, one among it; axes of one name are equally long."""
-    from torch._dynamo.decorators import mark_unbacked
-
-    if axis not in getattr(held, "_dynamo_unbacked_indices", ()):
-        mark_unbacked(held, axis, shape_id=name)
 
 
 def attention(

@@ -12,12 +12,14 @@ import torch
 from torch import Tensor
 
 from belvedere.errors import InputError
-from belvedere.staged.segments import Pack, free
+from belvedere.staged.segments import Pack
 
-__all__ = ["Call", "State"]
+__all__ = ["Call", "State", "apart"]
 
 #: Where a saved state's numbers and names are, in the file's metadata.
 KEY = "belvedere.state"
+#: On a tensor whose sizes a compiler was told of.
+MARKED = "_belvedere_sizes_are_free"
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,6 +161,18 @@ class State:
         return "State(\n" + "".join(f"  {line}\n" for line in lines) + ")"
 
 
+def apart(held: Any) -> Any:
+    """The same tree with no tensor a view of another, but for those that repeat theirs.
+
+    A view keeps what it is a view of, and a compiler looks at that too.
+    """
+
+    def copied(one: Tensor) -> Tensor:
+        return one if one._base is None or 0 in one.stride() else one.clone()
+
+    return _mapped(held, copied)
+
+
 def _shown(held: Any) -> str:
     """Shapes for tensors, wherever they are."""
     if isinstance(held, Tensor):
@@ -229,16 +243,25 @@ def _read(tree: Any, tensors: dict[str, Tensor]) -> Any:
 
 
 def _free_sizes(state: State) -> None:
-    """Tell a compiler which sizes are of the pictures and not of the model, so that it compiles for all of them."""
-    for pack in {id(call.pack): call.pack for call in state.calls if call.pack is not None}.values():
-        pack.free()
-    if state.packed:
-        return
-    images = state.hidden.shape[0]
+    """Tell a compiler which sizes are of the pictures and not of the model, so that it compiles once for all of them.
+
+    It takes equal sizes for one, and a size of one for a constant: neither holds for pictures.
+    """
+    # Loaded already: a model cannot be built without it.
+    from torch._dynamo.decorators import mark_unbacked, maybe_mark_dynamic
+
+    images = None if state.packed else state.hidden.shape[0]
 
     def mark(held: Tensor) -> Tensor:
-        if held.ndim and held.shape[0] == images:
-            free(held, 0, "images")
+        if not hasattr(held, MARKED):
+            setattr(held, MARKED, True)
+            if held._base is not None:
+                mark(held._base)
+            for axis, size in enumerate(held.shape):
+                if axis == 0 and size == images:
+                    mark_unbacked(held, axis, shape_id="images", min=1)
+                else:
+                    maybe_mark_dynamic(held, axis)
         return held
 
-    _mapped([state.hidden, state.streams, [[call.args, call.kwargs] for call in state.calls]], mark)
+    _mapped([state.hidden, state.streams, [[call.args, call.kwargs, call.pack] for call in state.calls]], mark)

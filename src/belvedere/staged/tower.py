@@ -15,7 +15,7 @@ from belvedere.errors import InputError, Unavailable
 from belvedere.staged.answers import answered, nan_like, standing_in
 from belvedere.staged.inputs import Cut, keywords
 from belvedere.staged.segments import BOUNDS, Pack, bare, packed, splits
-from belvedere.staged.state import Call, State
+from belvedere.staged.state import Call, State, apart
 
 __all__ = ["Parts", "Staged"]
 
@@ -110,11 +110,12 @@ class Staged:
         finally:
             watch.remove()
         row = noted.entering.ndim == 2
+        hidden, calls = apart((noted.entering[None] if row else noted.entering, tuple(noted.calls)))
         once = len(shapes) == 1 and isinstance(shapes[0], Tensor)
         return State(
-            hidden=noted.entering[None] if row else noted.entering,
+            hidden=hidden,
             block=0,
-            calls=tuple(noted.calls),
+            calls=calls,
             source=source,
             reads=parts.reads(source),
             packed=parts.packed,
