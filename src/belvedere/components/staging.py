@@ -62,7 +62,8 @@ def _parts(vision: Vision) -> Parts:
         packed=root.family.rows.packed,
         cut=_cut(vision) if patched else None,
         prepare=lambda pictures: _prepare(root.processor, pictures),
-        reads=lambda given: _reads(vision, given),
+        # The root is held here: an envoy does not hold what is above it.
+        reads=lambda given: _reads(vision, given.get(root.family.facts.feature_layers)),
     )
 
 
@@ -107,9 +108,9 @@ def _prepare(processor: Any, pictures: list[Any]) -> Mapping[str, Any]:
     return encoding
 
 
-def _reads(vision: Vision, given: Mapping[str, Any]) -> tuple[int, ...]:
-    """The blocks whose streams the wrapper reads, where it is called with these arguments."""
-    chosen = given.get(vision.root.family.facts.feature_layers)
+def _reads(vision: Vision, chosen: Any) -> tuple[int, ...]:
+    """The blocks whose streams the wrapper reads, where a call chooses these; ``None`` where it leaves it to the config."""
     taken = vision.feature_layers if chosen is None else vision.blocks_of(chosen)
+    last = sum(len(getattr(vision, name)) for name in vision.LISTS) - 1
     taps = [number for name in TAPS for number in getattr(vision.config, name, None) or ()]
-    return tuple(sorted({*(taken or [len([b for name in vision.LISTS for b in getattr(vision, name)]) - 1]), *taps}))
+    return tuple(sorted({*(taken or [last]), *taps}))

@@ -161,7 +161,11 @@ class Vision(TowerSizes, Stack):
         Outside of a trace. Where the weights are not loaded yet they are, as by a first trace.
         """
         if self._staged is None or self._staged[0] is not self._module:
-            self._staged = (self._module, staged(self))
+            try:
+                self._staged = (self._module, staged(self))
+            except AttributeError as error:
+                # An attribute error here would be answered as "no attribute of that name".
+                raise RuntimeError(f"staging the tower failed: {error}") from error
         return self._staged[1]
 
     @property
