@@ -22,6 +22,7 @@ from belvedere.errors import WriteError
 from belvedere.families.facts import ROOT_SCATTER
 from belvedere.families.mounts import mounts
 from belvedere.head import as_logits
+from belvedere.inputs import show
 from belvedere.interleaving import Interleaver
 from belvedere.layouts import AttentionMask, Logits, NextTokenProbs, Residual, TokenIds
 from belvedere.pictures import Pictures, count_pictures
@@ -209,6 +210,10 @@ class StandardizedTransformer(TextSizes, Standard, TransformersModel):
     def pictures(self, encoding: Mapping[str, Any]) -> Pictures:
         """How many patches and image tokens each picture of an encoding has."""
         return Pictures() if isinstance(self.vision, NoVision) else count_pictures(self.vision, encoding)
+
+    def show(self, pictures: list[Any]) -> dict[str, Any]:
+        """An encoding of pictures without a text, by the model's own processor."""
+        return show(self, pictures)
 
     def is_image_side(self, location: str) -> bool:
         """Whether a location's tensors are counted in pictures and patches rather than in rows of the batch."""

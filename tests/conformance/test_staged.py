@@ -3,15 +3,15 @@
 import pytest
 import torch
 from conftest import _built
+from staging import WRAPPERS, features_in, features_of
 from torch.utils.flop_counter import FlopCounterMode
-from truth import first, hooked, input_of, logits_of, logits_with, output_of
+from truth import first, hooked, input_of, logits_of, logits_with
 
 from belvedere import InputError, StandardizedTransformer, Unavailable
 from belvedere.staged import State
 from belvedere.testing import ROWS, build
 
 BLOCKLESS = "no blocks to run by hand"
-WRAPPERS = [name for name, row in ROWS.items() if row.tower and not row.blockless]
 
 
 @pytest.fixture(params=WRAPPERS)
@@ -29,16 +29,6 @@ def natives(checkpoint) -> list[str]:
     row, vision = checkpoint.row, checkpoint.model.vision
     later = [f"{row.later.path}.{number}" for number in range(len(vision.global_layers))] if row.later else []
     return [*(f"{row.tower}.{number}" for number in range(vision.num_layers)), *later]
-
-
-def features_of(module, checkpoint, inputs=None) -> torch.Tensor:
-    """What a raw module's text stack gets of the pictures: at the placeholders, or to attend to."""
-    inputs = inputs or checkpoint.inputs
-    given = hooked(module, inputs, checkpoint.row.stack)[checkpoint.row.stack][1]
-    if checkpoint.row.cross:
-        return given["cross_attention_states"].flatten(0, -2)
-    mask = inputs["input_ids"] == checkpoint.model.placeholder("image")
-    return given["inputs_embeds"][mask]
 
 
 def as_patches(held: torch.Tensor) -> torch.Tensor:
@@ -257,7 +247,10 @@ def test_the_whole_model_runs_on_a_states_streams(staging):
     assert torch.equal(logits_of(module(**inputs)), staging.logits)
 
 
-@pytest.mark.parametrize("name", [name for name, row in ROWS.items() if "deepstack_visual_indexes" in str(row.config())])
+DEEPSTACK = [name for name in WRAPPERS if "deepstack_visual_indexes" in str(ROWS[name].config())]
+
+
+@pytest.mark.parametrize("name", DEEPSTACK)
 def test_deepstack_features_are_what_the_text_stack_adds(name):
     checkpoint = _built[name, "sdpa"]
     staged, stack = checkpoint.model.vision.staged, checkpoint.row.stack
@@ -278,30 +271,23 @@ def test_a_tower_without_deepstack_adds_nothing_between_blocks(llava):
 
 
 def test_gradients_reach_the_pixels_as_in_the_model(staging):
-    wanted = []
-    for run in ("raw", "staged"):
+    def raw(**inputs):
+        held = []
+        stack = staging.raw.get_submodule(staging.row.stack)
+        handle = stack.register_forward_pre_hook(lambda _module, _args, given: held.append(given), with_kwargs=True)
+        staging.raw(**inputs)
+        handle.remove()
+        return features_in(held[0], staging, inputs)
+
+    gradients = []
+    for run in (staging.model.vision.staged.forward, raw):
         pixels = staging.inputs["pixel_values"].clone().requires_grad_()
-        inputs = {**staging.inputs, "pixel_values": pixels}
         with torch.enable_grad():
-            if run == "staged":
-                features = staging.model.vision.staged.forward(**inputs)
-            else:
-                held = []
-                stack = staging.raw.get_submodule(staging.row.stack)
-                handle = stack.register_forward_pre_hook(lambda _m, _a, given: held.append(given), with_kwargs=True)  # noqa: B023
-                staging.raw(**inputs)
-                handle.remove()
-                given = held[0]
-                mask = inputs["input_ids"] == staging.model.placeholder("image")
-                features = (
-                    given["cross_attention_states"].flatten(0, -2)
-                    if staging.row.cross
-                    else given["inputs_embeds"][mask]
-                )
+            features = run(**{**staging.inputs, "pixel_values": pixels})
             (features * torch.linspace(-1, 1, features.shape[-1])).sum().backward()
-        wanted.append(pixels.grad)
-    assert wanted[0].abs().sum() > 0
-    torch.testing.assert_close(wanted[1], wanted[0], atol=1e-5, rtol=1e-5)
+        gradients.append(pixels.grad)
+    assert gradients[1].abs().sum() > 0
+    torch.testing.assert_close(*gradients, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", ["llava", "qwen2_5_vl", "mistral3", "gemma4"])
@@ -333,7 +319,7 @@ def test_llava_needs_no_block_behind_the_one_that_it_reads(llava):
     state = staged.encode(staged.embed(**llava.inputs), stop=2)
     assert state.reads == (1,)
     assert torch.equal(staged.merge(state), features_of(llava.raw, llava))
-    with pytest.raises(InputError, match="reads the stream of block 1.*run `encode` to the end first"):
+    with pytest.raises(InputError, match=r"reads the stream of block 1.*run `encode` to the end first"):
         staged.merge(staged.encode(staged.embed(**llava.inputs), stop=1))
 
 
@@ -376,7 +362,7 @@ def test_a_text_model_says_why_it_has_none():
 
 def test_a_model_without_weights_says_to_load_them():
     model = StandardizedTransformer.from_config(ROWS["llava"].config())
-    with pytest.raises(InputError, match="built without weights.*dispatch=True"):
+    with pytest.raises(InputError, match=r"built without weights.*dispatch=True"):
         _ = model.vision.staged
 
 

@@ -67,8 +67,9 @@ def test_a_compiled_run_of_blocks_is_taken_up_by_another(name):
     state = staged.embed(**checkpoint.inputs)
     half, plain = compiled(state, stop=1), staged.encode(state, stop=1)
     torch.testing.assert_close(half.hidden, plain.hidden, atol=1e-4, rtol=1e-4)
-    ours, plain = compiled(half.replace(hidden=half.hidden * 2), stop=3), staged.encode(
-        plain.replace(hidden=plain.hidden * 2), stop=3
+    ours, plain = (
+        compiled(half.replace(hidden=half.hidden * 2), stop=3),
+        staged.encode(plain.replace(hidden=plain.hidden * 2), stop=3),
     )
     torch.testing.assert_close(ours.hidden, plain.hidden, atol=1e-4, rtol=1e-4)
     assert ours.streams.keys() == plain.streams.keys()
@@ -110,7 +111,9 @@ def test_compiling_leaves_the_model_and_its_configs_as_they_were():
     checkpoint = _built["qwen3_5", "sdpa"]
     model = checkpoint.model
     staged = model.vision.staged
-    torch.compile(staged.encode, fullgraph=True, dynamic=True, backend="eager")(staged.embed(**pack("qwen3_5", GRIDS[0])))
+    torch.compile(staged.encode, fullgraph=True, dynamic=True, backend="eager")(
+        staged.embed(**pack("qwen3_5", GRIDS[0]))
+    )
     assert model.vision.config._attn_implementation == "sdpa"
     with model.trace(**checkpoint.inputs):
         logits = model.logits.save()
@@ -121,7 +124,10 @@ def test_compiling_leaves_the_model_and_its_configs_as_they_were():
 def test_a_pack_deals_every_row_out_once_with_the_keys_of_its_own_segment(lengths):
     bounds = torch.tensor([0, *torch.tensor(lengths).cumsum(0).tolist()])
     made = Pack.of(bounds)
-    row, segment = torch.arange(sum(lengths)), torch.repeat_interleave(torch.arange(len(lengths)), torch.tensor(lengths))
+    row, segment = (
+        torch.arange(sum(lengths)),
+        torch.repeat_interleave(torch.arange(len(lengths)), torch.tensor(lengths)),
+    )
     assert torch.equal(made.queries.flatten()[made.back], row)
     # No size is one, which a compiler would treat apart.
     assert min(*made.queries.shape, *made.keys.shape) >= 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from belvedere.components.reach import unseen
@@ -61,7 +61,7 @@ def _parts(vision: Vision) -> Parts:
         embeddings=root.embed_tokens._module,
         packed=root.family.rows.packed,
         cut=_cut(vision) if patched else None,
-        prepare=lambda pictures: _prepare(root.processor, pictures),
+        prepare=root.show,
         # The root is held here: an envoy does not hold what is above it.
         reads=lambda given: _reads(vision, given.get(root.family.facts.feature_layers)),
     )
@@ -89,27 +89,12 @@ class _Tower:
 def _cut(vision: Vision) -> Cut:
     config = vision.config
     flat = vision.root.family.rows.order != "raster"
-    return Cut(vision.patch_size, vision.spatial_merge_size, int(getattr(config, "temporal_patch_size", 1)), flat)
-
-
-def _prepare(processor: Any, pictures: list[Any]) -> Mapping[str, Any]:
-    """An encoding of pictures by the model's own image processor.
-
-    Raises:
-        InputError: There is none.
-    """
-    images = getattr(processor, "image_processor", None)
-    if images is None:
-        raise InputError(
-            "this model was loaded without a processor, so a picture cannot be encoded; pass `processor=` when you "
-            "load it, or pass pixel values and their grid (`embed(**encoding)`)"
-        )
-    encoding: Mapping[str, Any] = images(images=pictures, return_tensors="pt")
-    return encoding
+    frames = int(getattr(config, "temporal_patch_size", 1))
+    return Cut(side=vision.patch_size, merge=vision.spatial_merge_size, frames=frames, flat=flat)
 
 
 def _reads(vision: Vision, chosen: Any) -> tuple[int, ...]:
-    """The blocks whose streams the wrapper reads, where a call chooses these; ``None`` where it leaves it to the config."""
+    """The blocks whose streams the wrapper reads, where a call chooses these or, with ``None``, the config does."""
     taken = vision.feature_layers if chosen is None else vision.blocks_of(chosen)
     last = sum(len(getattr(vision, name)) for name in vision.LISTS) - 1
     taps = [number for name in TAPS for number in getattr(vision.config, name, None) or ()]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ VIDEOS = "pixel_values_videos"
 FORMS = "pixel values (with their grid), an encoding (`embed(**encoding)`), or a list of pictures"
 
 
+@dataclass(frozen=True, kw_only=True)
 class Cut:
     """How a packed tower's pictures are cut into patches.
 
@@ -31,8 +33,10 @@ class Cut:
         flat: Whether a patch is one row of numbers, in merge-block order, rather than a small picture in raster order.
     """
 
-    def __init__(self, side: int, merge: int, frames: int, flat: bool) -> None:
-        self.side, self.merge, self.frames, self.flat = side, merge, frames, flat
+    side: int
+    merge: int
+    frames: int = 1
+    flat: bool = True
 
     def __call__(self, pixels: Tensor) -> tuple[Tensor, Tensor]:
         """Patches and grid of whole pictures ``[images, channels, height, width]``.
@@ -50,9 +54,10 @@ class Cut:
         rows, columns = height // self.side, width // self.side
         grid = torch.tensor([[1, rows, columns]] * images, device=pixels.device)
         if not self.flat:
-            cut = pixels.unflatten(3, (columns, self.side)).unflatten(2, (rows, self.side))
+            cut = pixels.reshape(images, channels, rows, self.side, columns, self.side)
             return cut.permute(0, 2, 4, 1, 3, 5).flatten(0, 2), grid
-        cut = pixels.unflatten(3, (-1, self.merge, self.side)).unflatten(2, (-1, self.merge, self.side))
+        merge, side = self.merge, self.side
+        cut = pixels.reshape(images, channels, rows // merge, merge, side, columns // merge, merge, side)
         # [images, channels, rows, merge, side, columns, merge, side] to one row a patch, its frames all alike.
         cut = cut.permute(0, 2, 5, 3, 6, 1, 4, 7).unsqueeze(6)
         return cut.expand(*cut.shape[:6], self.frames, *cut.shape[7:]).flatten(5).flatten(0, 4), grid
@@ -124,9 +129,9 @@ def _encoding(
     if given.get(PIXELS) is not None:
         raise InputError(f"the pixels came both by position and as `{PIXELS}=`; pass them once")
     if not isinstance(pixels, Tensor):
-        shown = list(pixels) if isinstance(pixels, Sequence) and not isinstance(pixels, str) else [pixels]
-        if not shown or any(isinstance(one, (str, int, float)) for one in shown):
-            raise InputError(f"{pixels!r} is nothing that a tower takes; pass {FORMS}")
+        shown = list(pixels) if isinstance(pixels, (list, tuple)) else [pixels]
+        if not shown:
+            raise InputError(f"nothing to embed, the list of pictures is empty; pass {FORMS}")
         return {**prepare(shown), **given}
     if grid is None:
         return {**given, PIXELS: pixels}

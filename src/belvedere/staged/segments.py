@@ -74,7 +74,9 @@ def attention(
     pack: Pack = given[PACK]
     queries, keys, values = query[0][:, pack.queries], key[0][:, pack.keys], value[0][:, pack.keys]
     mixed = torch.nn.functional.scaled_dot_product_attention(
-        *(held.transpose(0, 1) for held in (queries, keys, values)),
+        queries.transpose(0, 1),
+        keys.transpose(0, 1),
+        values.transpose(0, 1),
         attn_mask=pack.real,
         dropout_p=given.get("dropout", 0.0),
         scale=given.get("scaling"),

@@ -112,7 +112,8 @@ class State:
 
     def to(self, device: torch.device | str) -> State:
         """The same state on another device."""
-        return _mapped(self, lambda held: held.to(device))
+        moved: State = _mapped(self, lambda held: held.to(device))
+        return moved
 
     def save(self, path: str | Path) -> None:
         """Write the state to a safetensors file; what is computed is kept, gradients are not.

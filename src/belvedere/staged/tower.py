@@ -178,7 +178,8 @@ class Staged:
         if pooled is None:
             # This wrapper's method ends with the tower.
             pooled = self.parts.projector(outcome.last_hidden_state.flatten(0, -2))
-        flat = pooled.flatten(0, -2) if isinstance(pooled, Tensor) else torch.cat([one.flatten(0, -2) for one in pooled])
+        parts = [pooled] if isinstance(pooled, Tensor) else pooled
+        flat = torch.cat([one.flatten(0, -2) for one in parts])
         return flat.to(next(self.parts.embeddings.parameters()).dtype)
 
     def deepstack(self, state: State) -> tuple[Tensor, ...]:
