@@ -1,5 +1,7 @@
 """A tower run by hand is the tower: each step equals what raw hooks see, to the last bit, on every wrapper."""
 
+import copy
+
 import pytest
 import torch
 from conftest import _built
@@ -377,6 +379,15 @@ def test_weights_that_are_not_loaded_yet_are(tmp_path):
 
 def test_a_staged_tower_is_made_once_for_its_weights(llava):
     assert llava.model.vision.staged is llava.model.vision.staged
+
+
+def test_a_copy_of_a_model_is_staged_on_its_own_weights(qwen):
+    before = qwen.model.vision.staged.forward(**qwen.inputs)
+    copied = copy.deepcopy(qwen.model)
+    assert "_staged" not in qwen.model.vision.__getstate__()
+    copied.vision.layers[1].self_attn.proj.weight.mul_(2)
+    assert not torch.equal(copied.vision.staged.forward(**qwen.inputs), before)
+    assert torch.equal(qwen.model.vision.staged.forward(**qwen.inputs), before)
 
 
 def test_a_staged_tower_refuses_to_run_inside_a_trace(llava):

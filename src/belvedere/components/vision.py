@@ -168,6 +168,10 @@ class Vision(TowerSizes, Stack):
                 raise RuntimeError(f"staging the tower failed: {error}") from error
         return self._staged[1]
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy or a pickle carries: a staged tower is of this module alone."""
+        return {name: held for name, held in super().__getstate__().items() if name != "_staged"}
+
     @property
     def feature_layers(self) -> tuple[int, ...]:
         """The blocks whose stream the wrapper takes, by the config; empty where it takes the tower's own output."""

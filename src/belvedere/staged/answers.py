@@ -102,6 +102,6 @@ def _silent(hooks: dict[int, Any]) -> Iterator[None]:
         hooks.update({**before, **added})
 
 
-def nan_like(held: Tensor, *shape: int) -> Tensor:
-    """NaN in the shape of a tensor, or in another one, that takes no memory."""
-    return held.new_full((), torch.nan).expand(shape or held.shape)
+def nan_like(held: Tensor) -> Tensor:
+    """NaN in the shape of a tensor, which takes no memory."""
+    return held.new_full((), torch.nan).expand_as(held)

@@ -261,7 +261,8 @@ class Staged:
         if state.patches is None or -1 in state.reads:
             yield
             return
-        nothing = nan_like(next(self.parts.patch_embed.parameters()), *state.patches)
+        kind = next(self.parts.patch_embed.parameters()).dtype
+        nothing = state.hidden.new_full((), torch.nan, dtype=kind).expand(state.patches)
         with answered([self.parts.patch_embed], [nothing]):
             yield
 
