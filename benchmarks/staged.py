@@ -13,8 +13,8 @@ compiled / eager
     The time of the compiled blocks against that of the same blocks uncompiled, whose attention runs once per picture.
     They take turns, A B A B, and each turn of both gives one ratio; the median of the ratios is the figure.
 replay / tower
-    Counted FLOPs, which no machine's load moves: the blocks from the middle one on and the merge, against a whole forward
-    of the tower; and the merge alone.
+    Counted FLOPs, which no load of the machine moves: the blocks from the middle one on and the merge, against a whole
+    forward of the tower; and the merge alone.
 """
 
 from __future__ import annotations
