@@ -91,7 +91,7 @@ def replay(staged: Staged, given: dict[str, torch.Tensor]) -> tuple[float, float
     """The counted cost of a replay from the middle block, and of the merge alone, against the tower's own forward."""
     state = staged.encode(staged.embed(**given), stop=len(staged.blocks) // 2)
     ended = staged.encode(state)
-    whole = flops(lambda: staged.parts.source(**state.source, return_dict=True))
+    whole = flops(lambda: staged.parts.source(state.source))
     again = flops(lambda: staged.merge(staged.encode(state)))
     return again / whole, flops(lambda: staged.merge(ended)) / whole
 

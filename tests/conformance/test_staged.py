@@ -249,6 +249,20 @@ def test_the_whole_model_runs_on_a_states_streams(staging):
     assert torch.equal(logits_of(module(**inputs)), staging.logits)
 
 
+def test_a_trace_runs_on_a_states_streams_too(qwen):
+    staged = qwen.model.vision.staged
+    state = staged.encode(staged.embed(**qwen.inputs), stop=1)
+    with staged.answered(staged.encode(state.replace(hidden=state.hidden * 0.5 + 0.25))):
+        with qwen.model.trace(**qwen.inputs):
+            entering = qwen.model.layers[0].layer_input.save()
+            logits = qwen.model.logits.save()
+    expected = logits_with(qwen.raw, qwen.inputs, natives(qwen)[0], lambda output: output * 0.5 + 0.25)
+    assert torch.equal(logits, expected)
+    mask = qwen.inputs["input_ids"] == qwen.model.placeholder("image")
+    edited = staged.merge(staged.encode(state.replace(hidden=state.hidden * 0.5 + 0.25)))
+    assert torch.equal(entering[mask], edited)
+
+
 DEEPSTACK = [name for name in WRAPPERS if "deepstack_visual_indexes" in str(ROWS[name].config())]
 
 

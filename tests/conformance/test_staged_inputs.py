@@ -125,11 +125,23 @@ def test_pixels_that_come_twice_are_refused(llava):
         llava.model.vision.staged.embed(llava.inputs["pixel_values"], pixel_values=llava.inputs["pixel_values"])
 
 
-def test_an_encoding_of_a_video_says_how_to_embed_it(qwen):
-    encoding = ROWS["qwen3_5"].video()
-    with pytest.raises(InputError, match=r"embed\(pixel_values_videos, video_grid_thw\)"):
-        qwen.model.vision.staged.embed(encoding)
-    features = qwen.model.vision.staged.forward(encoding["pixel_values_videos"], encoding["video_grid_thw"])
-    with qwen.model.trace(**encoding):
-        written = qwen.model.vision.video_features.save()
+def test_a_video_is_staged_as_the_model_takes_it(filmed):
+    encoding, staged = filmed.row.video(), filmed.model.vision.staged
+    features = staged.forward(encoding)
+    with filmed.model.trace(**encoding):
+        frames = filmed.model.vision.layers[1].layer_output.save()
+        written = filmed.model.vision.video_features.save()
     assert torch.equal(features, written)
+    assert torch.equal(staged.encode(staged.embed(encoding), stop=2).hidden, frames)
+
+
+def test_pictures_and_a_video_together_are_refused(qwen):
+    encoding = {**ROWS["qwen3_5"].video(), **qwen.inputs}
+    with pytest.raises(InputError, match="shows pictures and a video; leave out `pixel_values` or"):
+        qwen.model.vision.staged.embed(encoding)
+
+
+def test_a_video_that_is_more_than_its_method_is_refused():
+    model = _built["llava_onevision", "sdpa"].model
+    with pytest.raises(InputError, match="embed its frames as pictures"):
+        model.vision.staged.embed(pixel_values_videos=torch.zeros(1, 2, 3, 32, 32))

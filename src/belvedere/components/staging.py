@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from belvedere.components.reach import unseen
 from belvedere.errors import InputError, Unavailable
 from belvedere.staged import Parts, Staged
-from belvedere.staged.inputs import GRID, Cut
+from belvedere.staged.inputs import GRID, Cut, Source
 
 if TYPE_CHECKING:
     from belvedere.components.vision import Vision
 
 __all__ = ["staged"]
 
+#: What wrappers' methods call the grid of a video.
+VIDEO_GRIDS = {"video_grid_thw", "video_position_ids"}
 #: What configs call blocks of the tower whose streams are read beside the last one's.
 TAPS = ("deepstack_visual_indexes", "intermediate_layers_indices")
 
@@ -51,28 +52,28 @@ def _is_offloaded(module: Any) -> bool:
 
 def _parts(vision: Vision) -> Parts:
     root = vision.root
-    source = _source(vision)
-    patched = GRID in inspect.signature(source).parameters
     return Parts(
         blocks=[block._module for name in vision.LISTS for block in getattr(vision, name)],
-        source=source,
+        source=_source(vision),
         projector=root.projector._module,
         patch_embed=vision.patch_embed._module,
         embeddings=root.embed_tokens._module,
         packed=root.family.rows.packed,
-        cut=_cut(vision) if patched else None,
-        prepare=root.show,
         # The root is held here: an envoy does not hold what is above it.
         reads=lambda given: _reads(vision, given.get(root.family.facts.feature_layers)),
     )
 
 
-def _source(vision: Vision) -> Callable[..., Any]:
-    """The wrapper's own method that makes features of pixels, or the tower itself where there is none."""
+def _source(vision: Vision) -> Source:
+    """The wrapper's own methods that make features of pixels, or the tower itself where there are none."""
     facts = vision.root.family.facts
     holder = vision.root.get(facts.inner)._module if facts.inner else vision.root._module
-    method: Callable[..., Any] | None = getattr(holder, "get_image_features", None)
-    return method or _Tower(vision._module)
+    images = getattr(holder, "get_image_features", None) or _Tower(vision._module)
+    videos = getattr(holder, "get_video_features", None)
+    # Where it is told no grid, the wrapper's forward still does something to what the method makes of a video.
+    told = videos is not None and VIDEO_GRIDS & inspect.signature(videos).parameters.keys()
+    cut = _cut(vision) if GRID in inspect.signature(images).parameters else None
+    return Source(images=images, videos=videos if told else None, prepare=vision.root.show, cut=cut)
 
 
 class _Tower:

@@ -12,13 +12,13 @@ from torch import Tensor
 
 from belvedere.errors import InputError
 
-__all__ = ["Cut", "keywords"]
+__all__ = ["Cut", "Source"]
 
-PIXELS, GRID = "pixel_values", "image_grid_thw"
+PIXELS, VIDEOS, GRID = "pixel_values", "pixel_values_videos", "image_grid_thw"
 #: What an encoding calls the grid of its pictures, in the order in which one given by position is taken.
 GRIDS = (GRID, "image_sizes", "spatial_shapes", "image_position_ids", "aspect_ratio_ids", "pixel_attention_mask")
-#: Fields of an encoding that are the text's, or another modality's.
-VIDEOS = "pixel_values_videos"
+#: Grids that no forward does without.
+NEEDED = (GRID, "video_grid_thw", "image_position_ids", "video_position_ids")
 FORMS = "pixel values (with their grid), an encoding (`embed(**encoding)`), or a list of pictures"
 
 
@@ -63,79 +63,87 @@ class Cut:
         return cut.expand(*cut.shape[:6], self.frames, *cut.shape[7:]).flatten(5).flatten(0, 4), grid
 
 
-def keywords(
-    source: Callable[..., Any],
-    pixels: Any,
-    grid: Any,
-    given: Mapping[str, Any],
-    *,
-    prepare: Callable[[list[Any]], Mapping[str, Any]],
-    cut: Cut | None,
-) -> dict[str, Any]:
-    """What the wrapper's own method is called with; what of an encoding is the text's is left out.
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """What makes features of pixels, and what it may be given.
 
     Args:
-        source: The method.
-        pixels: Pixel values, an encoding, a list of pictures, or ``None``.
-        grid: What an encoding says of the pictures' sizes, where pixels are given by position.
-        given: An encoding's fields.
+        images: The wrapper's method for pictures, or the tower itself.
+        videos: The wrapper's method for videos, where what it makes is what is written over their placeholders.
         prepare: Makes an encoding of a list of pictures.
         cut: Cuts whole pictures into patches, where the tower takes patches.
-
-    Raises:
-        InputError: It is none of these, or the method needs more.
     """
-    encoding = _encoding(source, pixels, grid, given, prepare)
-    if cut is not None and _is_whole(encoding, cut):
-        encoding[PIXELS], encoding[GRID] = cut(encoding[PIXELS])
-    parameters = inspect.signature(source).parameters
-    taken = {name: held for name, held in encoding.items() if name in parameters and held is not None}
-    needed = [
-        name
-        for name, one in parameters.items()
-        if name in (PIXELS, *GRIDS, "aspect_ratio_mask") and name not in taken and _is_needed(name, one, parameters)
-    ]
-    if needed:
-        raise InputError(
-            f"this tower needs {', '.join(needed)} beside {', '.join(taken) or 'what was passed'}; "
-            f"pass them by name (`embed({', '.join(f'{name}=...' for name in [*taken, *needed])})`), or an encoding"
-        )
-    return taken
 
+    images: Callable[..., Any]
+    prepare: Callable[[list[Any]], Mapping[str, Any]]
+    videos: Callable[..., Any] | None = None
+    cut: Cut | None = None
 
-def _is_needed(name: str, parameter: inspect.Parameter, parameters: Mapping[str, Any]) -> bool:
-    """Whether a method needs an argument; a grid by type is needed although transformers gives it a default."""
-    return parameter.default is inspect.Parameter.empty or name in (GRID, "image_position_ids")
+    def __call__(self, given: Mapping[str, Any]) -> Any:
+        """What the method makes of its keywords."""
+        return self._method(given)(**given, return_dict=True)
 
+    def keywords(self, pixels: Any, grid: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+        """What the method is called with; what of an encoding is the text's is left out.
 
-def _encoding(
-    source: Callable[..., Any],
-    pixels: Any,
-    grid: Any,
-    given: Mapping[str, Any],
-    prepare: Callable[[list[Any]], Mapping[str, Any]],
-) -> dict[str, Any]:
-    if isinstance(pixels, Mapping):
-        pixels, given = None, {**pixels, **given}
-    if pixels is None and given.get(PIXELS) is None:
-        if given.get(VIDEOS) is not None:
+        Args:
+            pixels: Pixel values, an encoding, a list of pictures, or ``None``.
+            grid: What an encoding says of the pictures' sizes, where pixels are given by position.
+            given: An encoding's fields.
+
+        Raises:
+            InputError: It is none of these, or the method needs more.
+        """
+        encoding = self._encoding(pixels, grid, given)
+        if self.cut is not None and _is_whole(encoding, self.cut):
+            encoding[PIXELS], encoding[GRID] = self.cut(encoding[PIXELS])
+        parameters = inspect.signature(self._method(encoding)).parameters
+        taken = {name: held for name, held in encoding.items() if name in parameters and held is not None}
+        needed = [name for name, one in parameters.items() if name not in taken and _is_needed(name, one)]
+        if needed:
             raise InputError(
-                "the encoding shows a video; pass its patches and grid by position "
-                "(`embed(pixel_values_videos, video_grid_thw)`)"
+                f"this tower needs {', '.join(needed)} beside {', '.join(taken)}; pass them by name "
+                f"(`embed({', '.join(f'{name}=...' for name in [*taken, *needed])})`), or an encoding"
             )
-        raise InputError(f"nothing to embed; pass {FORMS}")
-    if pixels is None:
-        return dict(given)
-    if given.get(PIXELS) is not None:
-        raise InputError(f"the pixels came both by position and as `{PIXELS}=`; pass them once")
-    if not isinstance(pixels, Tensor):
-        shown = list(pixels) if isinstance(pixels, (list, tuple)) else [pixels]
-        if not shown:
-            raise InputError(f"nothing to embed, the list of pictures is empty; pass {FORMS}")
-        return {**prepare(shown), **given}
-    if grid is None:
-        return {**given, PIXELS: pixels}
-    return {**given, PIXELS: pixels, _grid_name(source): torch.as_tensor(grid)}
+        return taken
+
+    def _method(self, given: Mapping[str, Any]) -> Callable[..., Any]:
+        return self.images if self.videos is None or given.get(VIDEOS) is None else self.videos
+
+    def _encoding(self, pixels: Any, grid: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+        """An encoding of whatever was given."""
+        if isinstance(pixels, Mapping):
+            pixels, given = None, {**pixels, **given}
+        if pixels is None:
+            return self._checked(given)
+        if given.get(PIXELS) is not None:
+            raise InputError(f"the pixels came both by position and as `{PIXELS}=`; pass them once")
+        if not isinstance(pixels, Tensor):
+            shown = list(pixels) if isinstance(pixels, (list, tuple)) else [pixels]
+            if not shown:
+                raise InputError(f"nothing to embed, the list of pictures is empty; pass {FORMS}")
+            return {**self.prepare(shown), **given}
+        if grid is None:
+            return {**given, PIXELS: pixels}
+        return {**given, PIXELS: pixels, _grid_name(self.images): torch.as_tensor(grid)}
+
+    def _checked(self, encoding: Mapping[str, Any]) -> dict[str, Any]:
+        """An encoding that shows pictures or a video, and not both."""
+        images, videos = (encoding.get(name) is not None for name in (PIXELS, VIDEOS))
+        if images and videos:
+            raise InputError(f"the encoding shows pictures and a video; leave out `{PIXELS}` or `{VIDEOS}`")
+        if videos and self.videos is None:
+            raise InputError("what becomes of a video is not this wrapper's method alone; embed its frames as pictures")
+        if not images and not videos:
+            raise InputError(f"nothing to embed; pass {FORMS}")
+        return dict(encoding)
+
+
+def _is_needed(name: str, parameter: inspect.Parameter) -> bool:
+    """Whether a method needs an argument; a grid is needed although transformers gives it a default."""
+    if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL) or name == "self":
+        return False
+    return parameter.default is parameter.empty or name in NEEDED
 
 
 def _grid_name(source: Callable[..., Any]) -> str:
@@ -152,5 +160,5 @@ def _grid_name(source: Callable[..., Any]) -> str:
 
 def _is_whole(encoding: Mapping[str, Any], cut: Cut) -> bool:
     """Whether the pixels are whole pictures, and not patches: four axes, and no grid where patches have four too."""
-    pixels = encoding[PIXELS]
+    pixels = encoding.get(PIXELS)
     return isinstance(pixels, Tensor) and pixels.ndim == 4 and (cut.flat or encoding.get(GRID) is None)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from belvedere.errors import InputError, Unavailable
 from belvedere.staged.answers import answered, nan_like, standing_in
-from belvedere.staged.inputs import Cut, keywords
+from belvedere.staged.inputs import Source
 from belvedere.staged.segments import BOUNDS, Pack, bare, packed, splits
 from belvedere.staged.state import Call, State, apart
 
@@ -30,24 +30,20 @@ class Parts:
 
     Args:
         blocks: The tower's blocks, in the order of the forward.
-        source: What makes features of pixels: the wrapper's method, or the tower itself.
+        source: What makes features of pixels.
         projector: The last module before the text.
         patch_embed: The patch embedding.
         embeddings: The text's embedding, whose type the features have.
         packed: Whether every picture's patches are in one row.
-        cut: Cuts whole pictures into patches, where the tower takes patches.
-        prepare: Makes an encoding of a list of pictures.
         reads: The blocks whose streams the wrapper reads, by what it is called with.
     """
 
     blocks: Sequence[torch.nn.Module]
-    source: Callable[..., Any]
+    source: Source
     projector: torch.nn.Module
     patch_embed: torch.nn.Module
     embeddings: torch.nn.Module
     packed: bool
-    cut: Cut | None
-    prepare: Callable[[list[Any]], Mapping[str, Any]]
     reads: Callable[[Mapping[str, Any]], tuple[int, ...]]
 
 
@@ -87,7 +83,8 @@ class Staged:
 
         Args:
             pixels: Pixel values or pre-cut patches as the processor makes them; whole pixels ``[images, 3, height,
-                width]``, also where the tower takes patches in one row; an encoding; or a list of pictures.
+                width]``, also where the tower takes patches in one row; an encoding, of pictures or of a video; or a
+                list of pictures.
             grid: Beside pixel values: what an encoding says of the pictures' sizes (``image_grid_thw``,
                 ``image_sizes``, ``spatial_shapes``, ``image_position_ids``, ``aspect_ratio_ids``).
             **encoding: An encoding's fields; those of the text are left out.
@@ -100,13 +97,13 @@ class Staged:
         """
         self._refuse_here()
         parts = self.parts
-        given = keywords(parts.source, pixels, grid, encoding, prepare=parts.prepare, cut=parts.cut)
+        given = parts.source.keywords(pixels, grid, encoding)
         source = {name: self._placed(held) for name, held in given.items()}
         noted, shapes = _Notes(self), list[Any]()
         watch = parts.patch_embed.register_forward_hook(lambda _module, _args, output: shapes.append(output))
         try:
             with suppress(_Reached), standing_in(self.blocks, noted):
-                self._run(source)
+                parts.source(source)
         finally:
             watch.remove()
         row = noted.entering.ndim == 2
@@ -228,7 +225,7 @@ class Staged:
         """What the wrapper's method returns where its blocks are answered from a state."""
         self._refuse_here()
         with self.answered(state), self._without_patches(state):
-            return self._run(state.source)
+            return self.parts.source(state.source)
 
     def _over_seam(self, state: State, number: int, hidden: Tensor) -> Tensor:
         """What enters a block of the stream that left the one before, by the tower's own forward between them.
@@ -252,7 +249,7 @@ class Staged:
             return self.returned(state.native(known[passed]) if passed in known else nan_like(stream))
 
         with suppress(_Reached), standing_in(self.blocks, answer), self._without_patches(state):
-            self._run(state.source)
+            self.parts.source(state.source)
         return entering[0]
 
     @contextmanager
@@ -265,9 +262,6 @@ class Staged:
         nothing = state.hidden.new_full((), torch.nan, dtype=kind).expand(state.patches)
         with answered([self.parts.patch_embed], [nothing]):
             yield
-
-    def _run(self, source: Mapping[str, Any]) -> Any:
-        return self.parts.source(**source, return_dict=True)
 
     def returned(self, stream: Tensor) -> Any:
         """A stream in the form in which the blocks return it."""
