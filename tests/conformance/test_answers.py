@@ -62,6 +62,15 @@ def test_one_who_stands_in_is_told_the_number_the_forward_and_the_call(chain):
     assert [one.runs for one in chain] == [1, 1, 1]
 
 
+def test_a_module_that_is_called_too_often_is_named(chain):
+    with answered([chain[1]], [torch.ones(1)], most=1):
+        chain(torch.ones(1))
+        with pytest.raises(RuntimeError, match="Doubling number 0 is called more than 1 time"):
+            chain(torch.ones(1))
+    with answered([chain[1]], [torch.ones(1)]):
+        chain(chain(torch.ones(1)))
+
+
 def test_answers_within_answers(chain):
     with answered([chain[0]], [torch.ones(1)]):
         with answered([chain[0]], [torch.full((1,), 3.0)]):

@@ -371,6 +371,32 @@ def test_every_wrapper_is_staged_or_says_why():
     assert unstaged == ["gemma4_unified"]
 
 
+def test_a_tower_whose_blocks_do_not_run_once_each_says_so():
+    def staged(name, change):
+        model = StandardizedTransformer(build(name))
+        encoder = model._module.model.vision_tower.encoder
+        change(encoder)
+        model.vision.staged.forward(**ROWS[name].inputs())
+
+    def again(encoder):
+        forward = encoder.forward
+        encoder.forward = lambda inputs_embeds, **given: forward(forward(inputs_embeds, **given)[0], **given)
+
+    def fewer(encoder):
+        layers, forward = encoder.layers, encoder.forward
+
+        def without_the_last(*args, **given):
+            encoder._modules["layers"] = torch.nn.ModuleList(layers[:2])
+            return forward(*args, **given)
+
+        encoder.forward = without_the_last
+
+    with pytest.raises(RuntimeError, match="more than 1 time"):
+        staged("llava", again)
+    with pytest.raises(Unavailable, match="ran 2 of its 3 blocks; read its values inside a trace"):
+        staged("paligemma", fewer)
+
+
 def test_a_text_model_says_why_it_has_none():
     with pytest.raises(Unavailable, match="load a vision-language checkpoint"):
         _ = _built["llama", "sdpa"].model.vision.staged

@@ -27,7 +27,7 @@ NOTHING = object()
 
 
 @contextmanager
-def answered(modules: Sequence[torch.nn.Module], outputs: Sequence[Any]) -> Iterator[None]:
+def answered(modules: Sequence[torch.nn.Module], outputs: Sequence[Any], *, most: int | None = None) -> Iterator[None]:
     """While it holds, each module returns a given output in the place of its own, and does not run.
 
     ::
@@ -42,12 +42,23 @@ def answered(modules: Sequence[torch.nn.Module], outputs: Sequence[Any]) -> Iter
         modules: Modules of one model.
         outputs: What each returns, in the form in which it returns it itself (a tensor, or a tuple). ``None`` where
             nobody reads it: a tensor shaped as the module's input whose every entry is NaN, so that a read shows.
+        most: How often each may be called meanwhile; any number of times by default.
+
+    Raises:
+        RuntimeError: From the module that was called once more.
     """
+    calls = [0] * len(modules)
     given = [output for output in outputs if output is not None]
     in_tuple = any(isinstance(output, tuple) for output in given)
 
     def answer(number: int, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         output = outputs[number]
+        calls[number] += 1
+        if most is not None and calls[number] > most:
+            raise RuntimeError(
+                f"{type(modules[number]).__name__} number {number} is called more than {most} time(s) in a forward, so "
+                "one output cannot answer for it; read its values inside a trace, by `call(n)`"
+            )
         if output is not None:
             return output
         unread = nan_like(args[0] if args else next(iter(kwargs.values())))

@@ -106,6 +106,11 @@ class Staged:
                 parts.source(source)
         finally:
             watch.remove()
+        if len(noted.calls) < len(self.blocks):
+            raise Unavailable(
+                "vision.staged",
+                f"this tower ran {len(noted.calls)} of its {len(self.blocks)} blocks; read its values inside a trace",
+            )
         row = noted.entering.ndim == 2
         hidden, calls = apart((noted.entering[None] if row else noted.entering, tuple(noted.calls)))
         once = len(shapes) == 1 and isinstance(shapes[0], Tensor)
@@ -210,6 +215,11 @@ class Staged:
         Raises:
             InputError: It has not passed every block that the wrapper reads.
         """
+        with answered(self.blocks, self._outputs(state)):
+            yield
+
+    def _outputs(self, state: State) -> list[Any]:
+        """What each block returns of a state; ``None`` where it is not kept."""
         kept = state.kept
         missing = [number for number in state.reads if number not in kept]
         if missing:
@@ -217,14 +227,13 @@ class Staged:
                 f"the wrapper reads the stream of block {missing[0]}, which this state has not passed; "
                 "run `encode` to the end first"
             )
-        outputs = [self.returned(state.native(kept[n])) if n in kept else None for n in range(len(self.blocks))]
-        with answered(self.blocks, outputs):
-            yield
+        return [self.returned(state.native(kept[n])) if n in kept else None for n in range(len(self.blocks))]
 
     def _outcome(self, state: State) -> Any:
         """What the wrapper's method returns where its blocks are answered from a state."""
         self._refuse_here()
-        with self.answered(state), self._without_patches(state):
+        # A tower that runs more than once in a forward has a stream for each run, and a state has one.
+        with answered(self.blocks, self._outputs(state), most=1), self._without_patches(state):
             return self.parts.source(state.source)
 
     def _over_seam(self, state: State, number: int, hidden: Tensor) -> Tensor:
