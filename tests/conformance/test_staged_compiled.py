@@ -107,6 +107,23 @@ def test_a_compiled_run_sees_weights_that_change():
     assert compilations() == 1
 
 
+def test_a_compiled_run_sees_a_layer_that_was_replaced_and_another_mode():
+    from belvedere import StandardizedTransformer
+    from belvedere.testing import build
+
+    model = StandardizedTransformer(build("qwen3_5"))
+    staged = model.vision.staged
+    block = staged.blocks[1]
+    block.attn.proj = torch.nn.Linear(24, 24).eval()
+    compiled = torch.compile(staged.encode, fullgraph=True, dynamic=True, backend="eager")
+    state = staged.embed(**pack("qwen3_5", GRIDS[1]))
+    torch.testing.assert_close(compiled(state).hidden, staged.encode(state).hidden, atol=1e-4, rtol=1e-4)
+    assert not any(part.training for twin in staged._bare for part in twin.modules())
+    block.train()
+    staged.embed(**pack("qwen3_5", GRIDS[1]))
+    assert staged._bare[1].training
+
+
 def test_compiling_leaves_the_model_and_its_configs_as_they_were():
     checkpoint = _built["qwen3_5", "sdpa"]
     model = checkpoint.model

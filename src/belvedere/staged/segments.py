@@ -15,7 +15,6 @@ import copy
 import inspect
 from collections import OrderedDict
 from collections.abc import Iterable
-from itertools import pairwise
 from types import MethodType
 from typing import Any, NamedTuple
 
@@ -50,21 +49,24 @@ class Pack(NamedTuple):
     @classmethod
     def of(cls, bounds: Tensor) -> Pack:
         """The pack of a row with these bounds, ``[segments + 1]``."""
-        ends = bounds.tolist()
-        runs = [(first, last) for first, last in pairwise(ends) if last > first]
-        longest = max(2, *(last - first for first, last in runs)) if runs else 2
+        ends = bounds.cpu().long()
+        lengths = ends.diff()
+        first, lengths = ends[:-1][lengths > 0], lengths[lengths > 0]
+        longest = max(2, int(lengths.max()))
         share = max(2, -(-longest // 2))
-        slots = [(run, start) for run in runs for start in range(run[0], run[1], share)]
-        slots += [((0, 1), 0)] * (2 - len(slots))
-        queries, keys = torch.zeros(len(slots), share, dtype=torch.long), torch.zeros(len(slots), longest).long()
-        real, back = torch.zeros(len(slots), 1, 1, longest, dtype=torch.bool), torch.zeros(ends[-1], dtype=torch.long)
-        for number, ((first, last), start) in enumerate(slots):
-            own = torch.arange(start, min(start + share, last))
-            queries[number, : len(own)] = own
-            back[own] = number * share + torch.arange(len(own))
-            keys[number, : last - first] = torch.arange(first, last)
-            real[number, ..., : last - first] = True
-        return cls(*(held.to(bounds.device) for held in (queries, keys, real, back)))
+        shares = -(-lengths // share)
+        # Two slots at least; a second one of a segment that needs one has no queries.
+        shares[-1] += max(0, 2 - int(shares.sum()))
+        own = torch.arange(len(lengths)).repeat_interleave(shares)
+        turn = torch.arange(len(own)) - (shares.cumsum(0) - shares)[own]
+        queries = (first[own] + turn * share)[:, None] + torch.arange(share)
+        asks = queries < (first + lengths)[own][:, None]
+        keys = first[own][:, None] + torch.arange(longest)
+        real = torch.arange(longest) < lengths[own][:, None]
+        back = torch.empty(int(ends[-1]), dtype=torch.long)
+        back[queries[asks]] = torch.arange(queries.numel()).view_as(queries)[asks]
+        made = (queries.where(asks, 0), keys.where(real, 0), real[:, None, None], back)
+        return cls(*(held.to(bounds.device) for held in made))
 
 
 def attention(

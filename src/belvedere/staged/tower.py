@@ -69,8 +69,9 @@ class Staged:
         self.blocks = list(parts.blocks)
         #: Whether the blocks split a packed row at bounds that they are called with.
         self.splits = splits(self.blocks[0])
-        self._bare = bare(self.blocks, in_one_call=self.splits)
         self._in_tuple: bool | None = None
+        self._made_of: list[Any] = []
+        self._renew()
 
     def __repr__(self) -> str:
         return f"Staged({len(self.blocks)} blocks of {type(self.blocks[0]).__name__}: embed, encode, merge)"
@@ -96,6 +97,7 @@ class Staged:
             InputError: Nothing can be made of it; the message says what to pass.
         """
         self._refuse_here()
+        self._renew()
         parts = self.parts
         given = parts.source.keywords(pixels, grid, encoding)
         source = {name: self._placed(held) for name, held in given.items()}
@@ -281,6 +283,12 @@ class Staged:
         if self._in_tuple is None:
             with torch.no_grad():
                 self._in_tuple = isinstance(run(), tuple)
+
+    def _renew(self) -> None:
+        """Make the blocks for a compiler, anew where a part of them was replaced, or put into another mode."""
+        now = [(part, part.training) for block in self.blocks for part in block.modules()]
+        if now != self._made_of:
+            self._bare, self._made_of = bare(self.blocks, in_one_call=self.splits), now
 
     def _placed(self, held: Any) -> Any:
         """A tensor on the tower's device."""
