@@ -93,6 +93,23 @@ def test_hooks_of_an_answered_module_are_silent_and_keep_their_order(chain):
     assert not chain[1]._forward_hooks
 
 
+def test_one_forward_answers_for_several_edits():
+    """What a sweep does: the prompt stands in several rows, each with a tower's stream of its own."""
+    checkpoint = _built["llava", "sdpa"]
+    staged, inputs = checkpoint.model.vision.staged, checkpoint.row.solo(0)
+    half = staged.encode(staged.embed(**inputs), stop=1)
+    edits = [staged.encode(half.replace(hidden=half.hidden * factor)) for factor in (1.0, 0.5, -2.0)]
+    blocks = [checkpoint.raw.get_submodule(f"{checkpoint.row.tower}.{number}") for number in range(3)]
+    outputs = [None, torch.cat([one.kept[1] for one in edits]), None]
+    rows = {key: held.repeat_interleave(3, 0) for key, held in inputs.items()}
+    with answered(blocks, outputs):
+        together = checkpoint.raw(**rows).logits
+    for number, edit in enumerate(edits):
+        with staged.answered(edit):
+            alone = checkpoint.model._module(**inputs).logits
+        torch.testing.assert_close(together[number], alone[0], atol=1e-4, rtol=1e-4)
+
+
 @pytest.mark.parametrize("name", ["llava", "qwen3_vl", "mllama", "llama4"])
 def test_a_raw_model_runs_on_answers_for_its_tower(name):
     checkpoint = _built[name, "sdpa"]

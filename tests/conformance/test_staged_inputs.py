@@ -135,6 +135,18 @@ def test_a_video_is_staged_as_the_model_takes_it(filmed):
     assert torch.equal(staged.encode(staged.embed(encoding), stop=2).hidden, frames)
 
 
+def test_a_video_of_padded_frames_is_staged_as_the_model_takes_it():
+    checkpoint = _built["gemma4", "sdpa"]
+    inputs = checkpoint.inputs
+    video = {
+        "pixel_values_videos": inputs["pixel_values"] * 0.5,
+        "video_position_ids": inputs["image_position_ids"],
+        "num_frames_per_video": torch.tensor([2, 1]),
+    }
+    expected = checkpoint.raw.model.get_video_features(**video, return_dict=True).pooler_output
+    assert torch.equal(checkpoint.model.vision.staged.forward(**video), torch.cat(list(expected)))
+
+
 def test_pictures_and_a_video_together_are_refused(qwen):
     encoding = {**ROWS["qwen3_5"].video(), **qwen.inputs}
     with pytest.raises(InputError, match="shows pictures and a video; leave out `pixel_values` or"):

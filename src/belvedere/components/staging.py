@@ -81,7 +81,8 @@ class _Tower:
 
     def __init__(self, module: Any) -> None:
         self._module = module
-        self.__signature__ = inspect.signature(type(module).forward).replace()
+        parameters = [*inspect.signature(type(module).forward).parameters.values()]
+        self.__signature__ = inspect.Signature(parameters[1:])
 
     def __call__(self, **given: Any) -> Any:
         return self._module(**given)

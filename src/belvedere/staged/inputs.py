@@ -141,7 +141,7 @@ class Source:
 
 def _is_needed(name: str, parameter: inspect.Parameter) -> bool:
     """Whether a method needs an argument; a grid is needed although transformers gives it a default."""
-    if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL) or name == "self":
+    if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
         return False
     return parameter.default is parameter.empty or name in NEEDED
 
