@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
@@ -112,7 +113,7 @@ def _made(
         return [], NO_SIZES if sizes is None else NO_PROCESSOR
     cut = [own is not None for own in lines] or [True] * len(sizes)
     try:
-        return [pieces(processor, size, alone=alone) for size, alone in zip(sizes, cut, strict=True)], None
+        return [pieces(processor, size, alone=alone, batch=sizes) for size, alone in zip(sizes, cut, strict=True)], None
     except InputError as error:
         return [], str(error)
 
@@ -123,15 +124,24 @@ def _stitched(made: list[Piece], own: list[Shown]) -> list[Stand]:
     Raises:
         InputError: The processor makes other pieces of a picture of this size.
     """
-    real = [piece for piece in own if piece.rows]
-    side = own[0].side
-    given = [(-(-one.size[0] // side), -(-one.size[1] // side)) for one in made]
-    if given != [(piece.columns, piece.rows) for piece in real]:
+    real = [(piece.columns, piece.rows) for piece in own if piece.rows]
+    given = [_patches(one, own[0].side) for one in made]
+    if len(given) != len(real) or any(count not in either for count, either in zip(real, given, strict=True)):
         raise InputError(
-            f"a picture of this size becomes {given} patches across and down by this model's processor, and the "
-            f"encoding has {[(piece.columns, piece.rows) for piece in real]}; pass the size of the encoded picture"
+            f"a picture of this size becomes {[every for every, _ in given]} patches across and down by this model's "
+            f"processor, and the encoding has {real}; pass the size of the encoded picture"
         )
     return [Stand("thumbnail" if one.kind == "thumbnail" else "picture", one.row, one.column, one.view) for one in made]
+
+
+def _patches(piece: Piece, side: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    """The columns and rows of patches of a piece: all of them, and those that show something, as a mask has them.
+
+    A patch that its piece has no room for is none; one that shows anything at all is shown.
+    """
+    width, height = (length // side for length in piece.size)
+    right, bottom = (math.ceil(end / side) for end in piece.visible[2:])
+    return (width, height), (min(width, right), min(height, bottom))
 
 
 def _plain(vision: Any, encoding: Mapping[str, Any], pictures: Pictures) -> list[list[Shown]]:
