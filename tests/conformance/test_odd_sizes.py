@@ -13,7 +13,7 @@ SIZES = [[(82, 47)], [(28, 36)], [(77, 55)], [(53, 67), (66, 108)], [(19, 54), (
 FORMS = [(name, form) for name, row in ROWS.items() if row.processor is not None for form in ("", *row.forms)]
 
 
-@pytest.fixture(params=FORMS, ids=" ".join)
+@pytest.fixture(scope="module", params=FORMS, ids=" ".join)
 def small(request):
     name, form = request.param
     return replace(tiny(name), form=form) if form else tiny(name)

@@ -2,8 +2,9 @@
 
 A picture reaches a tower in three steps, and each has a file:
 
-`view`
-    the processor resizes and perhaps crops the picture, so the tower's pixels are not the original's;
+`processors`
+    the processor resizes the picture, crops or pads it, and perhaps cuts it into tiles, so the tower's pixels are not the
+    original's: each `piece` that the tower takes has a `view` of it;
 `grid`
     those pixels are cut into equal cells, rows by columns;
 `order`
@@ -19,10 +20,10 @@ from belvedere.geometry.grid import cell_boxes
 from belvedere.geometry.grids import Arrangement, Grids
 from belvedere.geometry.layout import PatchLayout
 from belvedere.geometry.order import inverse, merge_block_order, window_order
-from belvedere.geometry.pieces import Piece
+from belvedere.geometry.piece import Piece
 from belvedere.geometry.processors import pieces
 from belvedere.geometry.rows import Shown, tower_rows
-from belvedere.geometry.view import View, cropped, stretched
+from belvedere.geometry.view import View
 
 __all__ = [
     "KINDS",
@@ -37,11 +38,9 @@ __all__ = [
     "View",
     "boxes_over",
     "cell_boxes",
-    "cropped",
     "inverse",
     "merge_block_order",
     "pieces",
-    "stretched",
     "tower_rows",
     "window_order",
 ]

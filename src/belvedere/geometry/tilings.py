@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from belvedere.geometry import budgets, canvases, resizing
-from belvedere.geometry.pieces import Piece, whole
+from belvedere.geometry.piece import Piece, whole
 from belvedere.geometry.settings import Settings
 from belvedere.geometry.steps import cropped_centre, resized, squared
 

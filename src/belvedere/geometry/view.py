@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-__all__ = ["View", "cropped", "stretched"]
+__all__ = ["View"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,35 +43,3 @@ class View:
         left, top, right, bottom = self.limits
         least, most = boxes.new_tensor([left, top, left, top]), boxes.new_tensor([right, bottom, right, bottom])
         return torch.clamp(boxes, least, most)
-
-
-def stretched(size: tuple[int, int], seen: tuple[int, int]) -> View:
-    """The whole picture, resized to another size, aspect ratio and all; what Qwen's and SigLIP's processors do.
-
-    Args:
-        size: Width and height of the original.
-        seen: Width and height of what the tower sees.
-    """
-    return View(size=seen, scale=(seen[0] / size[0], seen[1] / size[1]))
-
-
-def cropped(size: tuple[int, int], shortest_edge: int, crop: tuple[int, int]) -> View:
-    """The middle of the picture, after its shorter side was resized; what CLIP's processor does.
-
-    Args:
-        size: Width and height of the original.
-        shortest_edge: What the shorter side becomes; the longer one follows, rounded down.
-        crop: Width and height of the middle that is kept.
-    """
-    short = min(size)
-    copy = [shortest_edge if side == short else int(shortest_edge * side / short) for side in size]
-    return View(
-        size=crop,
-        scale=(copy[0] / size[0], copy[1] / size[1]),
-        offset=(_margin(copy[0], crop[0]), _margin(copy[1], crop[1])),
-    )
-
-
-def _margin(length: int, kept: int) -> int:
-    """What a centred window leaves ahead of it; padding counts as negative, and the odd pixel of either is behind."""
-    return (length - kept) // 2 if length >= kept else -((kept - length) // 2)
