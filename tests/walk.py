@@ -16,8 +16,13 @@ TOWER_LAST = ("tower_output", "merged_patches", "image_features_per_image", "ima
 
 def own(host: Standard, *last: str) -> tuple[list[tuple[Standard, Value]], list[tuple[Standard, Value]]]:
     values = [(host, found) for found in host.values().values()]
-    values.sort(key=lambda pair: not isinstance(pair[1], KeptValue))
+    values.sort(key=lambda pair: not _at_the_start(*pair))
     return [pair for pair in values if pair[1].name not in last], [pair for pair in values if pair[1].name in last]
+
+
+def _at_the_start(host: Standard, found: Value) -> bool:
+    """Whether a value is kept of what its host is called with, rather than of an operation further on."""
+    return isinstance(found, KeptValue) and ".source." not in found.location(host)
 
 
 def of_block(block: Standard) -> Iterator[tuple[Standard, Value]]:

@@ -1,5 +1,6 @@
 """Every value is what a raw PyTorch hook sees, and the sums that define them hold."""
 
+import nnsight
 import pytest
 import torch
 from truth import contributions, first, hooked, input_of, output_of
@@ -162,6 +163,15 @@ def test_position_embeddings_are_what_is_added_to_the_patches(wrapper):
         entering = input_of(wrapper.raw, wrapper.inputs, f"{wrapper.row.tower}.0")[None]
         normed = wrapper.raw.get_submodule(wrapper.row.pre_norm)(rows) if wrapper.row.pre_norm else rows
         torch.testing.assert_close(normed + positions, entering)
+
+
+def test_segments_of_a_tower_are_those_of_its_blocks_without_windows(packed):
+    with packed.model.trace(**packed.inputs):
+        segments = nnsight.save(packed.model.vision.segments)
+    whole = getattr(packed.model.vision.config, "fullatt_block_indexes", [0])[0]
+    _, kwargs, _ = hooked(packed.raw, packed.inputs, f"{packed.row.tower}.{whole}")[f"{packed.row.tower}.{whole}"]
+    assert [one.stop for one in segments] == kwargs["cu_seqlens"][1:].tolist()
+    assert [one.start for one in segments] == kwargs["cu_seqlens"][:-1].tolist()
 
 
 def test_rotary_is_what_the_blocks_get(packed):

@@ -6,7 +6,8 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from belvedere.components.reach import as_patches, unseen
+from belvedere.components.packed import SEGMENTS
+from belvedere.components.reach import as_patches, own_runs, unseen
 from belvedere.components.segments import QwenVisionAttention
 from belvedere.components.standard import Standard
 from belvedere.components.vision import Vision
@@ -47,6 +48,11 @@ class MoonVision(Vision):
     def rotary(self, held: Rotary) -> Rotary:
         """The cos and sin of each patch's rotation, by row and column: two tensors ``[patches, head_dim]``."""
         return held
+
+    @value(**SEGMENTS)
+    def segments(self, bounds: Tensor) -> list[slice]:
+        """The attending segments of the row: one for each picture or video."""
+        return own_runs(self, bounds)
 
     @property
     def spatial_merge_size(self) -> int:

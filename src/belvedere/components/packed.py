@@ -6,13 +6,24 @@ from typing import Any
 
 from torch import Tensor
 
-from belvedere.components.reach import as_patches, unseen
+from belvedere.components.reach import as_patches, own_runs, unseen
 from belvedere.components.vision import Vision
-from belvedere.descriptors import absent, as_held, value
+from belvedere.descriptors import KeptValue, absent, as_held, value
 from belvedere.layouts import MergedPatches, Patches, Rotary
-from belvedere.select import Argument
+from belvedere.select import Argument, First
 
-__all__ = ["QwenVision", "RotaryQwenVision"]
+__all__ = ["SEGMENTS", "QwenVision", "RotaryQwenVision"]
+
+
+#: The value `segments` of a tower that splits its row at bounds which it computes from the grids.
+SEGMENTS: dict[str, Any] = {
+    "at": ":get_vision_attention_seqlens().output",
+    "kind": KeptValue,
+    "select": First(),
+    "unavailable": unseen,
+    "read_only": "the forward splits by its own bounds; write segment_probabilities of a block",
+    "description": "the runs of patches that attend to each other",
+}
 
 
 class QwenVision(Vision):
@@ -34,6 +45,11 @@ class QwenVision(Vision):
         In the order of the blocks' own rows, which on a windowed tower is that of the windows.
         """
         return held
+
+    @value(**SEGMENTS)
+    def segments(self, bounds: Tensor) -> list[slice]:
+        """The attending segments of the row: one for each frame; a block with windows splits them further."""
+        return own_runs(self, bounds)
 
     @value(
         "merger.linear_fc1.input",

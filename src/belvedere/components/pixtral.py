@@ -13,7 +13,7 @@ from belvedere.components.pattern import Call, pattern_value
 from belvedere.components.reach import unseen
 from belvedere.components.vision import Vision
 from belvedere.components.vision_block import VisionAttention
-from belvedere.descriptors import absent, value
+from belvedere.descriptors import KeptValue, absent, value
 from belvedere.layouts import Patches, Rotary, SegmentPatterns
 from belvedere.select import Argument
 
@@ -38,6 +38,18 @@ class PixtralVision(Vision):
     def rotary(self, held: Rotary) -> Rotary:
         """The cos and sin of each patch's rotation, by row and column: two tensors ``[patches, head_dim]``."""
         return held
+
+    @value(
+        "input",
+        kind=KeptValue,
+        select=Argument(0, "pixel_values"),
+        unavailable=unseen,
+        read_only="the forward masks by its own sizes; write segment_probabilities of a block",
+        description="the runs of patches that attend to each other",
+    )
+    def segments(self, pixels: Tensor) -> list[slice]:
+        """The attending segments of the row: one for each picture."""
+        return self.runs()
 
     def runs(self) -> list[slice]:
         """Each picture's patches in the row of the running invoke."""

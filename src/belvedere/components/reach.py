@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from belvedere.errors import Unavailable
@@ -13,12 +14,26 @@ if TYPE_CHECKING:
     from belvedere.components.standard import Standard
     from belvedere.layouts import Patches
 
-__all__ = ["NoVision", "as_patches", "no_images", "taken", "unseen"]
+__all__ = ["NoVision", "as_patches", "no_images", "own_patches", "own_runs", "taken", "unseen"]
 
 
 def as_patches(held: Tensor) -> Patches:
     """A tower's stream as ``[images, patches, vision_hidden]``: a packed row gets a leading 1, as a view."""
     return held.unsqueeze(0) if held.ndim == 2 else held
+
+
+def own_patches(host: Standard) -> tuple[int, int | None]:
+    """Where the running invoke's patches begin in a packed row, and how many there are; ``None`` for all of them."""
+    batcher = host.interleaver.batcher
+    share = batcher.share() if batcher.batching and hasattr(batcher, "share") else None
+    return (0, None) if share is None else share.patches
+
+
+def own_runs(host: Standard, bounds: Tensor) -> list[slice]:
+    """The runs between bounds of a packed row that are the running invoke's, counted from its first patch."""
+    start, length = own_patches(host)
+    ends = pairwise(end - start for end in bounds.tolist())
+    return [slice(first, last) for first, last in ends if first >= 0 and (length is None or last <= length)]
 
 
 def taken(*blocks: int) -> str:

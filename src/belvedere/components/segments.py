@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
 from typing import Any
 
 import torch
@@ -10,7 +9,7 @@ from torch import Tensor
 
 from belvedere.components.attention import Mixer
 from belvedere.components.pattern import Call, Softmax, pattern_value
-from belvedere.components.reach import as_patches, unseen
+from belvedere.components.reach import as_patches, own_patches, own_runs, unseen
 from belvedere.components.standard import Standard
 from belvedere.descriptors import KeptValue, absent, as_held, value
 from belvedere.layouts import Patches, SegmentPatterns, VisionHeadOutputs, VisionKeys, VisionQueries, VisionValues
@@ -73,11 +72,7 @@ class QwenVisionAttention(Mixer):
     )
     def segments(self, bounds: Tensor) -> list[slice]:
         """The attending segments of this block, as slices of the patch axis, split at the attention's own bounds."""
-        start, length = self._own_patches()
-        ends = [end - start for end in bounds.tolist()]
-        return [
-            slice(first, last) for first, last in pairwise(ends) if first >= 0 and (length is None or last <= length)
-        ]
+        return own_runs(self, bounds)
 
     @value(":query_states=[-1].output", unavailable=unseen, description="queries, rotated, of the whole row")
     def attention_queries(self, held: Tensor) -> VisionQueries:
@@ -152,7 +147,7 @@ class QwenVisionAttention(Mixer):
 
     def _own(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         """Those of the segments that the running invoke's pictures are in."""
-        start, length = self._own_patches()
+        start, length = own_patches(self)
         if length is None:
             return tensors
         own, first = [], 0
@@ -161,11 +156,6 @@ class QwenVisionAttention(Mixer):
                 own.append(tensor)
             first += tensor.shape[2]
         return own
-
-    def _own_patches(self) -> tuple[int, int | None]:
-        batcher = self.interleaver.batcher
-        share = batcher.share() if batcher.batching and hasattr(batcher, "share") else None
-        return (0, None) if share is None else share.patches
 
     def _own_name(self) -> str:
         return "self_attn"

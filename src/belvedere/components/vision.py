@@ -267,6 +267,12 @@ class Vision(TowerSizes, Stack):
         "cos and sin of the rotary embedding",
     )
 
+    segments: Any = absent(
+        "segments",
+        "this tower has an axis of pictures, each of which attends to itself alone; read attention_probabilities",
+        "the runs of patches that attend to each other",
+    )
+
     @value(last_stream, select=First(), restore=as_held, unavailable=unseen, description="the tower's last stream")
     def tower_output(self, held: Tensor) -> Patches:
         """The last block's stream, after ``vision.norm`` where there is one; before pooling, CLS dropping or adapter.
