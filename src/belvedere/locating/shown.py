@@ -53,7 +53,13 @@ class Seen:
     side: int
 
 
-def seen(vision: Any, encoding: Mapping[str, Any], pictures: Pictures, sizes: Sequence[tuple[int, int]] | None) -> Seen:
+def seen(
+    vision: Any,
+    encoding: Mapping[str, Any],
+    pictures: Pictures,
+    sizes: Sequence[tuple[int, int]] | None,
+    modality: str = "image",
+) -> Seen:
     """The pieces of each picture of an encoding.
 
     Raises:
@@ -66,7 +72,7 @@ def seen(vision: Any, encoding: Mapping[str, Any], pictures: Pictures, sizes: Se
     if sizes is not None and len(sizes) != pictures.count:
         raise InputError(f"{len(sizes)} sizes were passed for {pictures.count} pictures; pass one for each")
     lines = _lines(vision, encoding)
-    made, unsourced = _made(vision, pictures, sizes, lines)
+    made, unsourced = _made(vision, pictures, sizes, lines, modality)
     shown: list[Shown] = []
     regions: list[Region] = []
     for image, own in enumerate(_plain(vision, encoding, pictures)):
@@ -105,7 +111,7 @@ def _framewise(order: Tensor, frames: int) -> Tensor:
 
 
 def _made(
-    vision: Any, pictures: Pictures, sizes: Sequence[tuple[int, int]] | None, lines: list[Any]
+    vision: Any, pictures: Pictures, sizes: Sequence[tuple[int, int]] | None, lines: list[Any], modality: str
 ) -> tuple[list[list[Piece]], str | None]:
     """What the processor makes of each picture; none, and why, where that is not known."""
     processor = vision.root.processor
@@ -113,9 +119,23 @@ def _made(
         return [], NO_SIZES if sizes is None else NO_PROCESSOR
     cut = [own is not None for own in lines] or [True] * len(sizes)
     try:
+        if modality == "video":
+            shown = zip(sizes, pictures.grids, strict=True)
+            return [_framed(processor, size, grid, vision.patch_size) for size, grid in shown], None
         return [pieces(processor, size, alone=alone, batch=sizes) for size, alone in zip(sizes, cut, strict=True)], None
     except InputError as error:
         return [], str(error)
+
+
+def _framed(processor: Any, size: tuple[int, int], grid: tuple[int, int, int], side: int) -> list[Piece]:
+    """What becomes of each frame of a video, by as many frames as make its grid; its last patch may lack some."""
+    temporal = int(getattr(processor.video_processor, "temporal_patch_size", 1))
+    made: list[Piece] = []
+    for frames in range(grid[0] * temporal, max((grid[0] - 1) * temporal, temporal - 1), -1):
+        made = pieces(processor, size, frames=frames)
+        if [_patches(one, side)[0] for one in made] == [(grid[2], grid[1])]:
+            break
+    return made
 
 
 def _stitched(made: list[Piece], own: list[Shown]) -> list[Stand]:
