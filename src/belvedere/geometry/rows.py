@@ -78,7 +78,9 @@ def tower_rows(pieces: Sequence[Shown], order: Order) -> tuple[Cells, Tensor, li
         patches = _patches(piece, number).taken(way)
         padding = piece.length - len(piece.before) - len(way) - len(piece.after)
         around = [(kind, 1) for kind in piece.before], [*((kind, 1) for kind in piece.after), ("padding", padding)]
-        ahead, behind = ([Cells.blank(many, kind, piece.image, number) for kind, many in side] for side in around)
+        ahead, behind = (
+            [Cells.blank(many, kind, piece.image, number) for kind, many in side if many] for side in around
+        )
         tables += [*ahead, patches, *behind]
         first = start + len(piece.before)
         grid = (first + way.argsort()).view(piece.frames, *piece.slots)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from belvedere.errors import InputError
-from belvedere.geometry import Arrangement, Cells, PatchLayout, Region, tower_rows
+from belvedere.geometry import Arrangement, Cells, PatchLayout, Region, inverse, tower_rows
 from belvedere.locating.shown import order_of, seen
 from belvedere.locating.tokens import told
 from belvedere.pictures import Pictures, count_pictures
@@ -146,16 +147,20 @@ def _embedded(
     vision: Any, pieces: list[Any], patches: Cells, embedded: Tensor, grids: tuple[Region, ...]
 ) -> Arrangement:
     """The order of the patch embedding's rows: no CLS, and none of the windows that are made afterwards."""
-    if vision.root.family.rows.order == "windows":
-        patches, embedded, _ = tower_rows(pieces, order_of(vision, "merge blocks"))
-    return Arrangement.of("patch_embeddings", patches.taken(embedded.nonzero().flatten()), grids)
+    if vision.root.family.rows.order != "windows":
+        return Arrangement.of("patch_embeddings", patches.taken(embedded.nonzero().flatten()), grids)
+    order = order_of(vision, "merge blocks")
+    starts = accumulate((piece.length for piece in pieces), initial=0)
+    placed = tuple(
+        start + inverse(order(piece.frames, *piece.slots)) for piece, start in zip(pieces, starts, strict=False)
+    )
+    return Arrangement("patch_embeddings", grids, placed, torch.empty(0, dtype=torch.long))
 
 
 def _in_sequence(tokens: Arrangement, positions: Tensor, sequence: tuple[int, int]) -> Arrangement:
     """The image tokens among all tokens of the prompts."""
     flat = positions[:, 0] * sequence[1] + positions[:, 1]
     placed = tuple(flat[index] for index in tokens.placed)
-    inside = torch.zeros(sequence[0] * sequence[1], dtype=torch.bool)
-    for index in placed:
-        inside[index] = True
-    return Arrangement("sequence", tokens.regions, placed, inside.logical_not().nonzero().flatten())
+    outside = torch.ones(sequence[0] * sequence[1], dtype=torch.bool)
+    outside[flat[torch.cat(tokens.placed)] if tokens.placed else []] = False
+    return Arrangement("sequence", tokens.regions, placed, outside.nonzero().flatten())

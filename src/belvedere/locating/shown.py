@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from math import ceil
 from typing import Any
 
 import torch
@@ -122,7 +122,7 @@ def _made(
         if modality == "video":
             shown = zip(sizes, pictures.grids, strict=True)
             return [_framed(processor, size, grid, vision.patch_size) for size, grid in shown], None
-        return [pieces(processor, size, alone=alone, batch=sizes) for size, alone in zip(sizes, cut, strict=True)], None
+        return [pieces(processor, size, alone=alone) for size, alone in zip(sizes, cut, strict=True)], None
     except InputError as error:
         return [], str(error)
 
@@ -146,7 +146,7 @@ def _stitched(made: list[Piece], own: list[Shown]) -> list[Stand]:
     """
     real = [(piece.columns, piece.rows) for piece in own if piece.rows]
     given = [_patches(one, own[0].side) for one in made]
-    if len(given) != len(real) or any(count not in either for count, either in zip(real, given, strict=True)):
+    if len(given) != len(real) or not all(_either(own, two) for own, two in zip(real, given, strict=True)):
         raise InputError(
             f"a picture of this size becomes {[every for every, _ in given]} patches across and down by this model's "
             f"processor, and the encoding has {real}; pass the size of the encoded picture"
@@ -155,13 +155,19 @@ def _stitched(made: list[Piece], own: list[Shown]) -> list[Stand]:
 
 
 def _patches(piece: Piece, side: int) -> tuple[tuple[int, int], tuple[int, int]]:
-    """The columns and rows of patches of a piece: all of them, and those that show something, as a mask has them.
+    """The columns and rows of whole patches of a piece, and of those that show some of the picture.
 
-    A patch that its piece has no room for is none; one that shows anything at all is shown.
+    Where pictures are padded to the largest, the encoding's mask tells how far each goes: the second, unless the largest
+    itself has no room for the last patch.
     """
     width, height = (length // side for length in piece.size)
-    right, bottom = (math.ceil(end / side) for end in piece.visible[2:])
-    return (width, height), (min(width, right), min(height, bottom))
+    right, bottom = (ceil(end / side) for end in piece.visible[2:])
+    return (width, height), (right, bottom)
+
+
+def _either(own: tuple[int, int], two: tuple[tuple[int, int], tuple[int, int]]) -> bool:
+    """Whether each number is one of the two that it may be."""
+    return all(count in may for count, may in zip(own, zip(*two, strict=True), strict=True))
 
 
 def _plain(vision: Any, encoding: Mapping[str, Any], pictures: Pictures) -> list[list[Shown]]:

@@ -125,7 +125,7 @@ def from_piece(seen: Seen, number: int, numbers: Tensor, count: int) -> Told:
     made_of = torch.cat([torch.arange(first, first + kept), folds.flatten()])
     tokens = torch.cat([torch.arange(kept), torch.arange(kept, count).repeat_interleave(folds.shape[1])])
     return Told(
-        Cells.joined([Cells.blank(kept, "cls", piece.image, number), cells]),
+        Cells.joined([Cells.blank(kept, "cls", piece.image, number), cells]) if kept else cells,
         torch.stack([tokens, made_of], 1),
         torch.zeros(count, dtype=torch.bool),
         {piece.region: (frames, top + rows, left + columns)},
