@@ -41,7 +41,7 @@ def locate(
     """
     if not pictures.count:
         raise InputError("the input shows no picture; pass `images=[...]`, or an encoding with pixel values")
-    shown = seen(vision, encoding, pictures, sizes)
+    shown = seen(vision, encoding, pictures, sizes, modality)
     patches, embedded, numbers = tower_rows(shown.pieces, order_of(vision))
     facts = vision.root.family.facts
     # Where nothing is written over the placeholders, no token is of a picture.

@@ -53,7 +53,13 @@ class Seen:
     side: int
 
 
-def seen(vision: Any, encoding: Mapping[str, Any], pictures: Pictures, sizes: Sequence[tuple[int, int]] | None) -> Seen:
+def seen(
+    vision: Any,
+    encoding: Mapping[str, Any],
+    pictures: Pictures,
+    sizes: Sequence[tuple[int, int]] | None,
+    modality: str = "image",
+) -> Seen:
     """The pieces of each picture of an encoding.
 
     Raises:
@@ -66,7 +72,7 @@ def seen(vision: Any, encoding: Mapping[str, Any], pictures: Pictures, sizes: Se
     if sizes is not None and len(sizes) != pictures.count:
         raise InputError(f"{len(sizes)} sizes were passed for {pictures.count} pictures; pass one for each")
     lines = _lines(vision, encoding)
-    made, unsourced = _made(vision, pictures, sizes, lines)
+    made, unsourced = _made(vision, pictures, sizes, lines, modality)
     shown: list[Shown] = []
     regions: list[Region] = []
     for image, own in enumerate(_plain(vision, encoding, pictures)):
@@ -105,7 +111,7 @@ def _framewise(order: Tensor, frames: int) -> Tensor:
 
 
 def _made(
-    vision: Any, pictures: Pictures, sizes: Sequence[tuple[int, int]] | None, lines: list[Any]
+    vision: Any, pictures: Pictures, sizes: Sequence[tuple[int, int]] | None, lines: list[Any], modality: str
 ) -> tuple[list[list[Piece]], str | None]:
     """What the processor makes of each picture; none, and why, where that is not known."""
     processor = vision.root.processor
@@ -113,9 +119,23 @@ def _made(
         return [], NO_SIZES if sizes is None else NO_PROCESSOR
     cut = [own is not None for own in lines] or [True] * len(sizes)
     try:
+        if modality == "video":
+            shown = zip(sizes, pictures.grids, strict=True)
+            return [_framed(processor, size, grid, vision.patch_size) for size, grid in shown], None
         return [pieces(processor, size, alone=alone) for size, alone in zip(sizes, cut, strict=True)], None
     except InputError as error:
         return [], str(error)
+
+
+def _framed(processor: Any, size: tuple[int, int], grid: tuple[int, int, int], side: int) -> list[Piece]:
+    """What becomes of each frame of a video, by as many frames as make its grid; its last patch may lack some."""
+    temporal = int(getattr(processor.video_processor, "temporal_patch_size", 1))
+    made: list[Piece] = []
+    for frames in range(grid[0] * temporal, max((grid[0] - 1) * temporal, temporal - 1), -1):
+        made = pieces(processor, size, frames=frames)
+        if [_patches(one, side)[0] for one in made] == [(grid[2], grid[1])]:
+            break
+    return made
 
 
 def _stitched(made: list[Piece], own: list[Shown]) -> list[Stand]:
@@ -125,16 +145,29 @@ def _stitched(made: list[Piece], own: list[Shown]) -> list[Stand]:
         InputError: The processor makes other pieces of a picture of this size.
     """
     real = [(piece.columns, piece.rows) for piece in own if piece.rows]
-    side = own[0].side
-    given = [(-(-one.size[0] // side), -(-one.size[1] // side)) for one in made]
-    # Where pictures are padded to the largest, the encoding's mask tells how far each goes.
-    shown = [(ceil(one.visible[2] / side), ceil(one.visible[3] / side)) for one in made]
-    if real not in (given, shown):
+    given = [_patches(one, own[0].side) for one in made]
+    if len(given) != len(real) or not all(_either(own, two) for own, two in zip(real, given, strict=True)):
         raise InputError(
-            f"a picture of this size becomes {given} patches across and down by this model's processor, and the "
-            f"encoding has {real}; pass the size of the encoded picture"
+            f"a picture of this size becomes {[every for every, _ in given]} patches across and down by this model's "
+            f"processor, and the encoding has {real}; pass the size of the encoded picture"
         )
     return [Stand("thumbnail" if one.kind == "thumbnail" else "picture", one.row, one.column, one.view) for one in made]
+
+
+def _patches(piece: Piece, side: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    """The columns and rows of whole patches of a piece, and of those that show some of the picture.
+
+    Where pictures are padded to the largest, the encoding's mask tells how far each goes: the second, unless the largest
+    itself has no room for the last patch.
+    """
+    width, height = (length // side for length in piece.size)
+    right, bottom = (ceil(end / side) for end in piece.visible[2:])
+    return (width, height), (right, bottom)
+
+
+def _either(own: tuple[int, int], two: tuple[tuple[int, int], tuple[int, int]]) -> bool:
+    """Whether each number is one of the two that it may be."""
+    return all(count in may for count, may in zip(own, zip(*two, strict=True), strict=True))
 
 
 def _plain(vision: Any, encoding: Mapping[str, Any], pictures: Pictures) -> list[list[Shown]]:
