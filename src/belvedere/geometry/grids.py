@@ -88,11 +88,13 @@ class Arrangement:
     @classmethod
     def of(cls, name: str, cells: Cells, regions: tuple[Region, ...]) -> Arrangement:
         """The arrangement of a table's cells."""
-        placed = []
-        for number, region in enumerate(regions):
-            own = cells.region.eq(number).nonzero().flatten()
-            spot = (cells.frame[own] * region.rows + cells.row[own]) * region.columns + cells.column[own]
-            placed.append(own[spot.argsort()])
+        inside = cells.region.ge(0).nonzero().flatten()
+        shapes = torch.tensor([region.shape for region in regions]).view(-1, 3)
+        starts = torch.cat([torch.zeros(1, dtype=torch.long), shapes.prod(-1).cumsum(0)])
+        own = cells.region[inside]
+        _, rows, columns = shapes[own].unbind(-1)
+        spot = (cells.frame[inside] * rows + cells.row[inside]) * columns + cells.column[inside]
+        placed = torch.split(inside[(starts[own] + spot).argsort()], shapes.prod(-1).tolist())
         return cls(name, regions, tuple(placed), cells.region.eq(-1).nonzero().flatten())
 
     def __len__(self) -> int:

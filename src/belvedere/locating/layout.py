@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from belvedere.errors import InputError
-from belvedere.geometry import Arrangement, Cells, PatchLayout, Region, tower_rows
+from belvedere.geometry import Arrangement, Cells, PatchLayout, Region, inverse, tower_rows
 from belvedere.locating.shown import order_of, seen
 from belvedere.locating.tokens import told
-from belvedere.pictures import Pictures, count_pictures
+from belvedere.pictures import Pictures
 
-__all__ = ["locate", "locate_videos"]
+__all__ = ["locate"]
 
 
 def locate(
@@ -40,7 +41,7 @@ def locate(
     """
     if not pictures.count:
         raise InputError("the input shows no picture; pass `images=[...]`, or an encoding with pixel values")
-    shown = seen(vision, encoding, pictures, sizes)
+    shown = seen(vision, encoding, pictures, sizes, modality)
     patches, embedded, numbers = tower_rows(shown.pieces, order_of(vision))
     facts = vision.root.family.facts
     # Where nothing is written over the placeholders, no token is of a picture.
@@ -67,37 +68,6 @@ def locate(
         sequence=sequence,
         unsourced=shown.unsourced,
     )
-
-
-def locate_videos(
-    vision: Any, encoding: Mapping[str, Any], sizes: Sequence[tuple[int, int]] | None = None
-) -> PatchLayout:
-    """The layout of an encoding's videos, whose patches a tower of packed rows takes in a forward of their own.
-
-    Args:
-        vision: The tower's envoy.
-        encoding: Model inputs.
-        sizes: Width and height of each original video, where they are known.
-
-    Raises:
-        InputError: It shows no video, or the encoding does not say the videos' grids.
-    """
-    pixels, grid = encoding.get("pixel_values_videos"), encoding.get("video_grid_thw")
-    if pixels is None:
-        raise InputError("the input shows no video; pass `videos=[...]`, or an encoding with pixel_values_videos")
-    if grid is None:
-        raise InputError(
-            f"{vision.root.family.wrapper} gives no grid of its videos, and where their patches are is not known; "
-            "show the frames as pictures"
-        )
-    filmed = {"pixel_values": pixels, "image_grid_thw": grid, "input_ids": encoding.get("input_ids")}
-    shown = count_pictures(vision, filmed)
-    # Kimi averages a video's frames, so that it has the tokens of one.
-    pooled = tuple(tokens // frames for tokens, (frames, _, _) in zip(shown.tokens, shown.grids, strict=True))
-    ids, token = filmed["input_ids"], vision.root.placeholder("video")
-    told = None if ids is None or token is None else int((torch.as_tensor(ids) == token).sum())
-    shown = replace(shown, tokens=pooled if told == sum(pooled) else shown.tokens)
-    return locate(vision, filmed, shown, sizes, "video")
 
 
 def _boxed(tokens: Cells, patches: Cells, links: Tensor, mixed: Tensor) -> Cells:
@@ -146,16 +116,20 @@ def _embedded(
     vision: Any, pieces: list[Any], patches: Cells, embedded: Tensor, grids: tuple[Region, ...]
 ) -> Arrangement:
     """The order of the patch embedding's rows: no CLS, and none of the windows that are made afterwards."""
-    if vision.root.family.rows.order == "windows":
-        patches, embedded, _ = tower_rows(pieces, order_of(vision, "merge blocks"))
-    return Arrangement.of("patch_embeddings", patches.taken(embedded.nonzero().flatten()), grids)
+    if vision.root.family.rows.order != "windows":
+        return Arrangement.of("patch_embeddings", patches.taken(embedded.nonzero().flatten()), grids)
+    order = order_of(vision, "merge blocks")
+    starts = accumulate((piece.length for piece in pieces), initial=0)
+    placed = tuple(
+        start + inverse(order(piece.frames, *piece.slots)) for piece, start in zip(pieces, starts, strict=False)
+    )
+    return Arrangement("patch_embeddings", grids, placed, torch.empty(0, dtype=torch.long))
 
 
 def _in_sequence(tokens: Arrangement, positions: Tensor, sequence: tuple[int, int]) -> Arrangement:
     """The image tokens among all tokens of the prompts."""
     flat = positions[:, 0] * sequence[1] + positions[:, 1]
     placed = tuple(flat[index] for index in tokens.placed)
-    inside = torch.zeros(sequence[0] * sequence[1], dtype=torch.bool)
-    for index in placed:
-        inside[index] = True
-    return Arrangement("sequence", tokens.regions, placed, inside.logical_not().nonzero().flatten())
+    outside = torch.ones(sequence[0] * sequence[1], dtype=torch.bool)
+    outside[flat[torch.cat(tokens.placed)] if tokens.placed else []] = False
+    return Arrangement("sequence", tokens.regions, placed, outside.nonzero().flatten())

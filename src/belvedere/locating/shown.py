@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from math import ceil
 from typing import Any
 
 import torch
@@ -23,12 +24,13 @@ NO_PROCESSOR = "the model has no image processor that says how a picture becomes
 
 @dataclass(frozen=True)
 class Stand:
-    """Where a piece stands: in which grid of its picture, at which place among its tiles, and how in the picture."""
+    """Where a piece stands: in which grid, at which place among its tiles or frames, and how in the picture."""
 
     part: Part
     row: int = 0
     column: int = 0
     view: View | None = None
+    frame: int = 0
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class Seen:
         unsourced: Why the boxes in the original pictures are not known.
         lines: The `belvedere.families.tiling.Stitched` of each picture, where the wrapper lays its tokens out in lines.
         side: The side of the block of patches that makes an image token, where the tower says it; else 0.
+        scaled: How many rows and columns of tokens each frame of a video is scaled to, where it is.
     """
 
     pieces: list[Shown]
@@ -50,9 +53,16 @@ class Seen:
     unsourced: str | None
     lines: list[Any]
     side: int
+    scaled: tuple[int, int] | None = None
 
 
-def seen(vision: Any, encoding: Mapping[str, Any], pictures: Pictures, sizes: Sequence[tuple[int, int]] | None) -> Seen:
+def seen(
+    vision: Any,
+    encoding: Mapping[str, Any],
+    pictures: Pictures,
+    sizes: Sequence[tuple[int, int]] | None,
+    modality: str = "image",
+) -> Seen:
     """The pieces of each picture of an encoding.
 
     Raises:
@@ -65,16 +75,24 @@ def seen(vision: Any, encoding: Mapping[str, Any], pictures: Pictures, sizes: Se
     if sizes is not None and len(sizes) != pictures.count:
         raise InputError(f"{len(sizes)} sizes were passed for {pictures.count} pictures; pass one for each")
     lines = _lines(vision, encoding)
-    made, unsourced = _made(vision, pictures, sizes, lines)
+    made, unsourced = _made(vision, pictures, sizes, lines, modality)
     shown: list[Shown] = []
     regions: list[Region] = []
     for image, own in enumerate(_plain(vision, encoding, pictures)):
-        given = _stitched(made[image], own) if made else _unstitched(own, lines[image] if lines else None)
+        if modality == "video" and pictures.tiles:
+            given = [Stand("picture", frame=frame) for frame in range(len(own))]
+        elif made:
+            given = _stitched(made[image], own)
+        else:
+            given = _unstitched(own, lines[image] if lines else None)
         placed, grids = _placed(own, given, len(regions))
         shown += placed
         regions += grids
     side = vision.spatial_merge_size if encoding.get("image_grid_thw") is not None else 0
-    return Seen(shown, regions, tuple(sizes or ()), unsourced, lines, side)
+    scaled = None
+    if modality == "video" and facts.video_scaled is not None:
+        scaled = facts.video_scaled(shown[0].rows, shown[0].columns)
+    return Seen(shown, regions, tuple(sizes or ()), unsourced, lines, side, scaled)
 
 
 def order_of(vision: Any, name: str | None = None) -> Callable[[int, int, int], Tensor]:
@@ -104,7 +122,7 @@ def _framewise(order: Tensor, frames: int) -> Tensor:
 
 
 def _made(
-    vision: Any, pictures: Pictures, sizes: Sequence[tuple[int, int]] | None, lines: list[Any]
+    vision: Any, pictures: Pictures, sizes: Sequence[tuple[int, int]] | None, lines: list[Any], modality: str
 ) -> tuple[list[list[Piece]], str | None]:
     """What the processor makes of each picture; none, and why, where that is not known."""
     processor = vision.root.processor
@@ -112,9 +130,23 @@ def _made(
         return [], NO_SIZES if sizes is None else NO_PROCESSOR
     cut = [own is not None for own in lines] or [True] * len(sizes)
     try:
+        if modality == "video":
+            shown = zip(sizes, pictures.grids, strict=True)
+            return [_framed(processor, size, grid, vision.patch_size) for size, grid in shown], None
         return [pieces(processor, size, alone=alone) for size, alone in zip(sizes, cut, strict=True)], None
     except InputError as error:
         return [], str(error)
+
+
+def _framed(processor: Any, size: tuple[int, int], grid: tuple[int, int, int], side: int) -> list[Piece]:
+    """What becomes of each frame of a video, by as many frames as make its grid; its last patch may lack some."""
+    temporal = int(getattr(processor.video_processor, "temporal_patch_size", 1))
+    made: list[Piece] = []
+    for frames in range(grid[0] * temporal, max((grid[0] - 1) * temporal, temporal - 1), -1):
+        made = pieces(processor, size, frames=frames)
+        if [_patches(one, side)[0] for one in made] == [(grid[2], grid[1])]:
+            break
+    return made
 
 
 def _stitched(made: list[Piece], own: list[Shown]) -> list[Stand]:
@@ -123,15 +155,30 @@ def _stitched(made: list[Piece], own: list[Shown]) -> list[Stand]:
     Raises:
         InputError: The processor makes other pieces of a picture of this size.
     """
-    real = [piece for piece in own if piece.rows]
-    side = own[0].side
-    given = [(-(-one.size[0] // side), -(-one.size[1] // side)) for one in made]
-    if given != [(piece.columns, piece.rows) for piece in real]:
+    real = [(piece.columns, piece.rows) for piece in own if piece.rows]
+    given = [_patches(one, own[0].side) for one in made]
+    if len(given) != len(real) or not all(_either(own, two) for own, two in zip(real, given, strict=True)):
         raise InputError(
-            f"a picture of this size becomes {given} patches across and down by this model's processor, and the "
-            f"encoding has {[(piece.columns, piece.rows) for piece in real]}; pass the size of the encoded picture"
+            f"a picture of this size becomes {[every for every, _ in given]} patches across and down by this model's "
+            f"processor, and the encoding has {real}; pass the size of the encoded picture"
         )
     return [Stand("thumbnail" if one.kind == "thumbnail" else "picture", one.row, one.column, one.view) for one in made]
+
+
+def _patches(piece: Piece, side: int) -> tuple[tuple[int, int], tuple[int, int]]:
+    """The columns and rows of whole patches of a piece, and of those that show some of the picture.
+
+    Where pictures are padded to the largest, the encoding's mask tells how far each goes: the second, unless the largest
+    itself has no room for the last patch.
+    """
+    width, height = (length // side for length in piece.size)
+    right, bottom = (ceil(end / side) for end in piece.visible[2:])
+    return (width, height), (right, bottom)
+
+
+def _either(own: tuple[int, int], two: tuple[tuple[int, int], tuple[int, int]]) -> bool:
+    """Whether each number is one of the two that it may be."""
+    return all(count in may for count, may in zip(own, zip(*two, strict=True), strict=True))
 
 
 def _plain(vision: Any, encoding: Mapping[str, Any], pictures: Pictures) -> list[list[Shown]]:
@@ -220,8 +267,8 @@ def _placed(own: list[Shown], stands: list[Stand], first: int) -> tuple[list[Sho
         size = grids.setdefault(key, [0, 0])
         size[:] = max(size[0], top + piece.rows), max(size[1], left + piece.columns)
         region = first + list(grids).index(key)
-        placed.append(replace(piece, region=region, top=top, left=left, view=stand.view))
-    frames, image = own[0].frames, own[0].image
+        placed.append(replace(piece, region=region, first=stand.frame, top=top, left=left, view=stand.view))
+    frames, image = max(piece.first + piece.frames for piece in placed), own[0].image
     made = [
         Region(image=image, part=key[0], frames=frames, rows=size[0], columns=size[1]) for key, size in grids.items()
     ]
