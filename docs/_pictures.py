@@ -183,5 +183,5 @@ def drawn(name: str) -> bytes:
     picture = {**PICTURES, **FURTHER}[name]
     _, layout = placed(picture.row, picture.size)
     held = BytesIO()
-    plot.layout(layout, scene(picture.size)).savefig(held, format="png", dpi=100)
+    plot.layout(layout, scene(picture.size)).savefig(held, format="png", dpi=100, bbox_inches="tight", pad_inches=0.05)
     return held.getvalue()
