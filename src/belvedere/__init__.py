@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from belvedere import components, experiments, families, geometry, layouts, plot, report, shapes, testing
+    from belvedere import components, experiments, families, geometry, layouts, plot, report, shapes, staged, testing
     from belvedere.errors import InputError, Unavailable, UnsupportedFamily, WriteError
     from belvedere.shapes import checkpoint
     from belvedere.standardized import StandardizedTransformer
@@ -27,6 +27,7 @@ _HOMES: dict[str, str | None] = {
     "plot": None,
     "report": None,
     "shapes": None,
+    "staged": None,
     "testing": None,
 }
 
@@ -45,6 +46,7 @@ __all__ = [
     "plot",
     "report",
     "shapes",
+    "staged",
     "testing",
 ]
 __version__ = "0.1.0"

@@ -19,7 +19,7 @@ from belvedere.pictures import Pictures, described, open_picture
 if TYPE_CHECKING:
     from belvedere.standardized import StandardizedTransformer
 
-__all__ = ["PIXELS", "Invoke", "assemble", "encode", "filled"]
+__all__ = ["PIXELS", "Invoke", "assemble", "encode", "filled", "show"]
 
 ACCEPTED = (
     "a prompt (`trace(prompt, images=[picture])`), chat messages, token ids, or an encoding (`trace(**encoding)`)"
@@ -122,6 +122,18 @@ def encode(model: StandardizedTransformer, data: Any, keywords: Mapping[str, Any
     if isinstance(data, str) or (isinstance(data, (list, tuple)) and data and all(isinstance(d, str) for d in data)):
         return _encode_text(model, [data] if isinstance(data, str) else list(data), media, forward)
     raise InputError(f"{described(data)} is no input of this model; pass {ACCEPTED}")
+
+
+def show(model: StandardizedTransformer, pictures: list[Any]) -> dict[str, Any]:
+    """An encoding of pictures in a prompt of nothing else.
+
+    Raises:
+        InputError: There is no processor, or one of them is no picture.
+    """
+    token = getattr(_preprocessor(model, "pictures"), "image_token", None)
+    if token is None:
+        raise InputError("this model's processor names no image token; pass an encoding (`**encoding`)")
+    return _encode_text(model, [token * len(pictures)], {"images": pictures}, {}).encoding
 
 
 def _as_encoding(model: StandardizedTransformer, data: Any, forward: dict[str, Any]) -> Invoke | None:

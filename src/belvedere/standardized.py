@@ -23,7 +23,7 @@ from belvedere.errors import Unavailable
 from belvedere.families.facts import ROOT_SCATTER
 from belvedere.families.mounts import mounts
 from belvedere.geometry import PatchLayout
-from belvedere.inputs import Invoke, encode
+from belvedere.inputs import Invoke, encode, show
 from belvedere.interleaving import Interleaver
 from belvedere.interventions import Interventions
 from belvedere.layouts import AttentionMask, Logits, NextTokenProbs, Residual, TokenIds
@@ -213,6 +213,10 @@ class StandardizedTransformer(Interventions, TextSizes, Standard, TransformersMo
     def pictures(self, encoding: Mapping[str, Any]) -> Pictures:
         """How many patches and image tokens each picture of an encoding has."""
         return Pictures() if isinstance(self.vision, NoVision) else count_pictures(self.vision, encoding)
+
+    def show(self, pictures: list[Any]) -> dict[str, Any]:
+        """An encoding of pictures without a text, by the model's own processor."""
+        return show(self, pictures)
 
     def is_image_side(self, location: str) -> bool:
         """Whether a location's tensors are counted in pictures and patches rather than in rows of the batch."""

@@ -14,7 +14,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = (
     ("errors",),
     ("geometry", "gradients", "head", "interleaving", "operations", "select", "shapes", "sizes"),
-    ("edits", "interventions", "layouts"),
+    ("edits", "interventions", "layouts", "staged"),
     ("written",),
     ("descriptors",),
     ("components",),

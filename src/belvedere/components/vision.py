@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import accumulate, pairwise
 from typing import Any, ClassVar
 
@@ -11,15 +12,17 @@ from nnsight.intervention.envoy import Envoy
 from torch import Tensor
 
 from belvedere.components.gathering import Entry, Reasons, block_parts, stack_support
+from belvedere.components.located import Located
 from belvedere.components.reach import as_patches, no_images, taken, unseen
 from belvedere.components.stack import Stack
+from belvedere.components.staging import staged
 from belvedere.components.standard import Standard
 from belvedere.components.tower_sizes import TowerSizes
 from belvedere.descriptors import KeptValue, absent, as_held, value
 from belvedere.errors import InputError, Unavailable
-from belvedere.geometry import PatchLayout
 from belvedere.layouts import ImageFeatures, ImageFeaturesPerImage, ImageTokenMask, MergedPatches, Patches
 from belvedere.select import Argument, First, FirstArgument
+from belvedere.staged import Staged
 
 __all__ = ["Vision", "root_input"]
 
@@ -107,7 +110,7 @@ def features(host: Vision) -> Argument:
     return Argument(host.root.scatter.scatter_argument, host.root.scatter.scatter_keyword)
 
 
-class Vision(TowerSizes, Stack):
+class Vision(Located, TowerSizes, Stack):
     """A vision tower.
 
     Attributes:
@@ -115,6 +118,8 @@ class Vision(TowerSizes, Stack):
     """
 
     SHELF = "towers"
+    #: The module that was last staged, and how: a model whose weights are loaded anew has another.
+    _staged: tuple[Any, Staged] | None = None
     ENTERS: ClassVar[tuple[str, ...]] = ("image_features",)
     POSITIONS: ClassVar[str] = "position_embed.output"
     AXES = {
@@ -151,40 +156,33 @@ class Vision(TowerSizes, Stack):
         return {**own, **stack_support(self, "vision.", notes=notes)}
 
     @property
-    def layout(self) -> PatchLayout:
-        """Where the running input's patches and image tokens are; outside a trace it is ``model.layout(prompt, ...)``.
+    def staged(self) -> Staged:
+        """The tower to run by hand: `belvedere.staged.Staged`, with ``embed``, ``encode`` and ``merge``.
 
-        Raises:
-            Unavailable: No input is running, or no picture reaches this tower.
+        Outside of a trace. Where the weights are not loaded yet they are, as by a first trace.
         """
-        return self._layout("layout", "pictures", "images=[picture]")
+        if self._staged is None or self._staged[0] is not self._module:
+            try:
+                self._staged = (self._module, staged(self))
+            except AttributeError as error:
+                # An attribute error here would be answered as "no attribute of that name".
+                raise RuntimeError(f"staging the tower failed: {error}") from error
+        return self._staged[1]
 
-    @property
-    def video_layout(self) -> PatchLayout:
-        """Where the running video's patches and tokens are; outside a trace it is ``model.video_layout(prompt, ...)``.
-
-        Raises:
-            Unavailable: No input is running, or no picture reaches this tower.
-        """
-        return self._layout("video_layout", "videos", "videos=[video]")
-
-    def _layout(self, name: str, of: str, keyword: str) -> PatchLayout:
-        if (reason := self.no_images()) is not None:
-            raise Unavailable(f"vision.{name}", reason)
-        known = getattr(self.interleaver.batcher, "layout", None)
-        if known is None or getattr(getcurrent(), "mediator", None) is None:
-            raise Unavailable(f"vision.{name}", f"no input is running; call model.{name}(prompt, {keyword})")
-        found: PatchLayout = known(of)
-        return found
+    def __getstate__(self) -> dict[str, Any]:
+        """What a copy or a pickle carries: a staged tower is of this module alone."""
+        return {name: held for name, held in super().__getstate__().items() if name != "_staged"}
 
     @property
     def feature_layers(self) -> tuple[int, ...]:
         """The blocks whose stream the wrapper takes, by the config; empty where it takes the tower's own output."""
         name = self.root.family.facts.feature_layers
         given = getattr(self.root.source_config, name, None)
-        if given is None:
-            return ()
-        chosen = [given] if isinstance(given, int) else list(given)
+        return () if given is None else self.blocks_of(given)
+
+    def blocks_of(self, layers: int | Iterable[int]) -> tuple[int, ...]:
+        """The blocks whose streams are these entries of transformers' hidden states."""
+        chosen = [layers] if isinstance(layers, int) else list(layers)
         # Entry 0 of the hidden states is the embeddings, and the last is the last block's stream.
         return tuple(sorted(one - 1 if one >= 0 else one + self.num_layers for one in chosen))
 
