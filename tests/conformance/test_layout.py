@@ -176,7 +176,7 @@ def test_a_video_is_laid_out_frame_by_frame(filmed):
 
 
 def test_outside_a_trace_the_tower_says_where_to_ask(wrapper):
-    with pytest.raises(Unavailable, match="no input is running; call model.layout"):
+    with pytest.raises(Unavailable, match=r"no input is running; call model\.layout"):
         wrapper.model.vision.layout  # noqa: B018
 
 

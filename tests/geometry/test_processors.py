@@ -74,7 +74,7 @@ def blur(name, piece):
     """How far an edge may be off, in the tower's pixels: least where nothing is resized, most where it is twice."""
     if piece.view.scale == (1, 1):
         return 0.001
-    return 0.5 if name in TWICE else 0.2
+    return 0.75 if name in TWICE else 0.25
 
 
 def coverage(piece):

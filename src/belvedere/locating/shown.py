@@ -168,8 +168,8 @@ def _stitched(made: list[Piece], own: list[Shown]) -> list[Stand]:
 def _patches(piece: Piece, side: int) -> tuple[tuple[int, int], tuple[int, int]]:
     """The columns and rows of whole patches of a piece, and of those that show some of the picture.
 
-    Where pictures are padded to the largest, the encoding's mask tells how far each goes: the second, unless the largest
-    itself has no room for the last patch.
+    Where pictures are padded to the largest, the encoding's mask tells how far each goes: the second, unless the
+    largest itself has no room for the last patch.
     """
     width, height = (length // side for length in piece.size)
     right, bottom = (ceil(end / side) for end in piece.visible[2:])

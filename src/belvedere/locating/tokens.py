@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from belvedere.errors import InputError
-from belvedere.geometry import Cells, Region
+from belvedere.geometry import Cells, Region, Shown
 from belvedere.geometry.cells import Kind
 from belvedere.locating.shown import Seen
 from belvedere.pictures import Pictures
