@@ -143,6 +143,27 @@ def test_a_resampler_s_tokens_share_a_box():
     assert written == ["0-2", "3-5", "6-8", "9-11", "12-14"]
 
 
+def test_a_picture_that_is_not_cut_has_one_newline_behind_it():
+    small = tiny("llava_onevision")
+    layout = small.model.layout(small.prompt, images=small.images)
+    for number, image in enumerate(small.images):
+        (axes,) = plot.layout(layout, image, number, of="tokens").axes
+        ends = [text.get_text() for text in axes.texts if not text.get_text().isdigit()]
+        assert ends == [f"\u21b5{int(layout.tokens_of(number)[-1])}"]
+
+
+def test_what_shows_no_pixels_is_named_below():
+    small = tiny("llava", vision_feature_select_strategy="full")
+    small.model.processor.vision_feature_select_strategy = "full"
+    layout = small.model.layout("<image> ?", images=[WIDE])
+    rows, tokens = plot.layout(layout, WIDE).axes
+    assert rows.get_xlabel() == "CLS: row 0"
+    assert tokens.get_xlabel() == "a token is made of 1 patch\nCLS: token 0"
+    assert tokens.get_title() == "picture: 16 image tokens"
+    assert sorted(map(int, numbers(tokens))) == list(range(1, 17))
+    assert plot.layout(laid("gemma4"), WIDE, of="patches").axes[0].get_xlabel() == "padding: rows 240-279"
+
+
 def test_each_of_several_pictures_has_a_figure():
     small = tiny("qwen2_vl")
     layout = small.model.layout(small.prompt, images=small.images)

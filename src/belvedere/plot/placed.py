@@ -135,7 +135,7 @@ def _of_tokens(layout: PatchLayout, region: int, frame: int) -> Panel | None:
     for _, same in groupby(mixed, key=lambda number: int(cells.piece[number])):
         together = list(same)
         marks.append(Mark(label=runs(together), box=_box(cells.source_box[together[0]])))
-    outside = [number for number in _bare(layout, grid.image) if grid.part != "thumbnail"]
+    outside = _bare(layout, grid.image) if grid.part == "picture" else []
     notes = [*_made_of(layout, owned), *_notes("token", outside, cells.kind.tolist())]
     return Panel(
         of="tokens",
@@ -156,24 +156,24 @@ def _patches(layout: PatchLayout, region: int, frame: int) -> Tensor:
 def _tokens(layout: PatchLayout, region: int, frame: int, patches: Tensor) -> Tensor:
     """The image tokens of a grid of patches: those that stand in its like, are made of it, or end a line of it."""
     cells, grid = layout.tokens, layout.regions[region]
-    like = [(one.image, one.part) == (grid.image, grid.part) for one in layout.token_regions]
-    stands = torch.tensor([*like, False])[cells.region]
-    # Where frames are merged, one frame of tokens stands for all.
-    frames = cells.frame.eq(min(frame, int(cells.frame.max()))) if len(cells) else stands
+    stands = torch.zeros(len(cells), dtype=torch.bool)
+    for number, one in enumerate(layout.token_regions):
+        if (one.image, one.part) == (grid.image, grid.part):
+            # Where frames are merged, one frame of tokens stands for all.
+            stands |= cells.region.eq(number) & cells.frame.eq(min(frame, one.frames - 1))
     mixed = layout.mixed & torch.isin(cells.piece, layout.patches.piece[patches])
-    whole = layout.mixed & cells.piece.eq(-1) & cells.image.eq(grid.image)
     lines = cells.of_kind("newline") & cells.image.eq(grid.image) & bool(grid.part == "picture")
     # A newline behind nothing but a thumbnail ends no line of the picture.
-    lines &= (stands & frames).cumsum(0).gt(0)
-    return ((stands & frames) | mixed | (whole & bool(grid.part == "picture")) | lines).nonzero().flatten()
+    return (stands | mixed | (lines & stands.cumsum(0).gt(0))).nonzero().flatten()
 
 
 def _bare(layout: PatchLayout, picture: int) -> list[int]:
     """The image tokens of a picture that show no pixels and end no line."""
+    cells = layout.tokens
+    shown = cells.image.eq(picture) & cells.of_kind("patch")
+    drawn = cells.of_kind("patch", "thumbnail", "latent") | (cells.of_kind("newline") & shown.cumsum(0).gt(0))
     own = layout.tokens_of(picture)
-    kinds = layout.tokens.of_kind("patch", "thumbnail", "latent")[own]
-    drawn = layout.tokens.of_kind("newline")[own] & layout.tokens.of_kind("patch")[own - 1].cumsum(0).gt(0)
-    return [int(number) for number in own[~kinds & ~drawn]]
+    return [int(number) for number in own[~drawn[own]]]
 
 
 def _mark(layout: PatchLayout, number: int) -> Mark:
