@@ -59,7 +59,7 @@ def area(boxes):
 
 
 def test_a_picture_of_idefics_2_has_the_same_patches_beside_a_larger_one():
-    """Its tower masks a patch into which padding reaches, so such a row counts as padding, and is no part of a token."""
+    """Its tower masks a patch into which padding reaches, so such a row is padding, and is no part of a token."""
     small = tiny("idefics2")
     wide, tall = Image.new("RGB", (90, 50)), Image.new("RGB", (64, 130))
     alone = small.model.layout("what is in <image> ?", images=[wide])
