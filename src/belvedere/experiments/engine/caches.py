@@ -1,0 +1,105 @@
+"""What blocks leave for later positions (keys, values, states), noted in one run and handed to another.
+
+transformers' blocks ask a cache for it. These two answer as a cache does: one notes, the other puts what was noted of
+the positions before a cut ahead of what is new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import Cache
+
+__all__ = ["Noted", "Prefix"]
+
+
+class Noted(Cache):
+    """An empty cache that notes what it is given, by block.
+
+    Attributes:
+        keys: Keys and values, ``[1, heads, positions, width]``.
+        convolved: What enters a recurrent mixer's convolution, ``[1, width, positions]``.
+        states: The state that a recurrent mixer ends with.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(layers=[])
+        self.keys: dict[int, tuple[Tensor, Tensor]] = {}
+        self.convolved: dict[tuple[int, int], Tensor] = {}
+        self.states: dict[tuple[int, int], Tensor] = {}
+
+    def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any) -> Any:
+        """Note keys and values, and attend to these alone."""
+        self.keys[layer_idx] = key_states, value_states
+        return key_states, value_states
+
+    def update_conv_state(self, conv_states: Tensor, layer_idx: int, state_idx: int = 0, **_: Any) -> Tensor:
+        """Note what is convolved; nothing was before it."""
+        self.convolved[layer_idx, state_idx] = conv_states
+        return conv_states
+
+    def update_recurrent_state(self, recurrent_states: Tensor, layer_idx: int, state_idx: int = 0, **_: Any) -> Tensor:
+        """Note a state."""
+        self.states[layer_idx, state_idx] = recurrent_states
+        return recurrent_states
+
+    def get_conv_state(self, layer_idx: int, state_idx: int = 0) -> Tensor | None:
+        """Nothing, so that a mixer convolves all that it is given, whatever its length."""
+        return None
+
+    def get_recurrent_state(self, layer_idx: int, state_idx: int = 0) -> Tensor | None:
+        """Nothing was before."""
+        return None
+
+    def has_previous_state(self, layer_idx: int | None = None, state_idx: int | None = None) -> bool:
+        """Nothing was before."""
+        return False
+
+    def is_recording_past(self, layer_idx: int) -> bool:
+        """No."""
+        return False
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        """How many positions were before."""
+        return 0
+
+
+class Prefix(Noted):
+    """What a run left of the positions before a cut, for several copies of what follows.
+
+    Args:
+        noted: What the run left.
+        state: The state of a recurrent mixer at the cut, by block and number.
+        cut: The first position that follows.
+        times: How many copies.
+    """
+
+    def __init__(self, noted: Noted, state: Callable[[int, int], Tensor | None], cut: int, times: int) -> None:
+        super().__init__()
+        self.noted, self.state, self.cut, self.times = noted, state, cut, times
+
+    def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any) -> Any:
+        """New keys and values behind those of the prefix."""
+        before = self.noted.keys[layer_idx]
+        pairs = zip(before, (key_states, value_states), strict=True)
+        return tuple(torch.cat([self._copied(old[..., : self.cut, :]), new], dim=-2) for old, new in pairs)
+
+    def update_conv_state(self, conv_states: Tensor, layer_idx: int, state_idx: int = 0, **_: Any) -> Tensor:
+        """What is convolved, behind the prefix's own."""
+        before = self.noted.convolved[layer_idx, state_idx][..., : self.cut]
+        return torch.cat([self._copied(before), conv_states], dim=-1)
+
+    def get_recurrent_state(self, layer_idx: int, state_idx: int = 0) -> Tensor | None:
+        """The state at the cut."""
+        held = self.state(layer_idx, state_idx)
+        return None if held is None else self._copied(held)
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        """The length of the prefix."""
+        return self.cut
+
+    def _copied(self, held: Tensor) -> Tensor:
+        return held.expand(self.times, *held.shape[1:])

@@ -1,0 +1,201 @@
+"""One plain forward of a prompt, with every text block watched: what it is called with, what enters and leaves it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from copy import copy
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import Cache
+
+from belvedere.errors import InputError
+from belvedere.experiments.engine.caches import Noted
+from belvedere.staged.answers import standing_in
+
+if TYPE_CHECKING:
+    from belvedere.standardized import StandardizedTransformer
+
+__all__ = ["BlockCall", "Observed", "forward", "noting", "observe", "observe_calls", "text_blocks"]
+
+
+@dataclass(frozen=True, eq=False)
+class BlockCall:
+    """What a block is called with beside the stream.
+
+    Args:
+        args: What follows the stream by position.
+        kwargs: What is passed by keyword; a mapping as it was when the block was called.
+        shared: The mappings themselves, which blocks may write to for later ones, by keyword.
+        keyword: The name of the stream, where it is passed by one.
+        cache: The keyword of the cache, where there is one.
+    """
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    shared: dict[str, Any]
+    keyword: str = ""
+    cache: str = ""
+
+
+@dataclass(eq=False)
+class Observed:
+    """A run.
+
+    Attributes:
+        entering: The stream that enters each block, ``[1, positions, hidden]``.
+        leaving: The stream that leaves each.
+        calls: What each block is called with.
+        seams: The blocks behind which the stack itself does something to the stream.
+        noted: What the blocks left for later positions.
+        in_tuple: Whether a block returns its stream in a tuple.
+        logits: Of the measured position, ``[1, vocab]``.
+    """
+
+    entering: list[Tensor] = field(default_factory=list)
+    leaving: list[Tensor] = field(default_factory=list)
+    calls: list[BlockCall] = field(default_factory=list)
+    seams: list[int] = field(default_factory=list)
+    noted: Noted = field(default_factory=Noted)
+    in_tuple: bool = False
+    logits: Tensor = field(default_factory=lambda: torch.empty(0))
+
+
+def text_blocks(model: StandardizedTransformer) -> list[torch.nn.Module]:
+    """The text model's blocks."""
+    return [block._module for block in model.layers]
+
+
+@torch.no_grad()
+def observe(model: StandardizedTransformer, encoding: Mapping[str, Any], last: int) -> Observed:
+    """Run a prompt and watch the text blocks, and measure at one position.
+
+    Raises:
+        InputError: The stack does not run its blocks once each and in order.
+    """
+    seen = Observed()
+    blocks = text_blocks(model)
+
+    def answer(number: int, run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        stream, call = split(args, kwargs)
+        _in_order(number, len(seen.calls))
+        seen.calls.append(call)
+        if number and torch.equal(stream, seen.leaving[-1]):
+            seen.entering.append(seen.leaving[-1])
+        else:
+            seen.entering.append(stream.clone())
+            seen.seams += [number - 1] if number else []
+        given = {**kwargs, call.cache: seen.noted} if call.cache else kwargs
+        output = run(*args, **given)
+        seen.in_tuple = isinstance(output, tuple)
+        seen.leaving.append(first(output).clone())
+        return output
+
+    with standing_in(blocks, answer):
+        seen.logits = forward(model, encoding, last)
+    _in_order(len(blocks), len(seen.calls))
+    return seen
+
+
+@torch.no_grad()
+def observe_calls(
+    model: StandardizedTransformer, encoding: Mapping[str, Any], last: int, in_tuple: bool
+) -> tuple[list[BlockCall], list[Tensor]]:
+    """What the text blocks are called with and what enters them, where each of them returns zeros.
+
+    What enters a block then is what the stack itself adds between it and the one before.
+    """
+    calls: list[BlockCall] = []
+    entering: list[Tensor] = []
+
+    def answer(number: int, _run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        stream, call = split(args, kwargs)
+        calls.append(call)
+        entering.append(stream)
+        nothing = torch.zeros_like(stream)
+        return (nothing,) if in_tuple else nothing
+
+    with standing_in(text_blocks(model), answer):
+        forward(model, encoding, last)
+    return calls, entering
+
+
+def forward(model: StandardizedTransformer, encoding: Mapping[str, Any], last: int) -> Tensor:
+    """The logits at one position, ``[rows, vocab]``, by the model's own forward, outside of a trace.
+
+    The head makes logits of that position alone.
+    """
+    device = next(model.embed_tokens._module.parameters()).device
+    given = {
+        name: held.to(device) if isinstance(held, Tensor) and device.type != "meta" else held
+        for name, held in encoding.items()
+    }
+    length = given["input_ids"].shape[1]
+
+    def at_last(_number: int, run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        streams = [held[:, last : last + 1] if held.shape[1] == length else held for held in args]
+        return run(*streams, **kwargs)
+
+    with standing_in([model.lm_head._module], at_last):
+        logits = logits_of(model._module(**{**_defaults(model), **given}))
+    return logits[:, last if logits.shape[1] == length else -1]
+
+
+def _defaults(model: StandardizedTransformer) -> dict[str, Any]:
+    """What the wrapper's entry has the forward called with."""
+    return {} if model.family.wrapper is None or model.text_only else dict(model.family.facts.forward)
+
+
+def logits_of(output: Any) -> Tensor:
+    """The logits of what a model returns."""
+    held = getattr(output, "logits", None)
+    if held is None:
+        held = next(one for one in output if isinstance(one, Tensor) and one.ndim == 3)
+    return held  # type: ignore[no-any-return]
+
+
+def split(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, BlockCall]:
+    """The stream, and all else that a block is called with."""
+    keyword = "" if args else next(iter(kwargs))
+    stream = args[0] if args else kwargs[keyword]
+    rest = {name: held for name, held in kwargs.items() if name != keyword}
+    cache = next((name for name, held in rest.items() if isinstance(held, Cache)), "")
+    shared = {name: held for name, held in rest.items() if isinstance(held, Mapping)}
+    kept = {**rest, **{name: copy(held) for name, held in shared.items()}}
+    return stream, BlockCall(args[1:], kept, shared, keyword, cache)
+
+
+def first(output: Any) -> Tensor:
+    """The stream of what a block returns."""
+    held: Tensor = output[0] if isinstance(output, (tuple, list)) else output
+    return held
+
+
+@contextmanager
+def noting(modules: Mapping[Any, torch.nn.Module]) -> Iterator[dict[Any, Any]]:
+    """What some modules return while it holds, by key."""
+    held: dict[Any, Any] = {}
+    with ExitStack() as stack:
+        for key, module in modules.items():
+            hook = module.register_forward_hook(lambda _m, _a, output, key=key: held.__setitem__(key, _kept(output)))
+            stack.callback(hook.remove)
+        yield held
+
+
+def _kept(output: Any) -> Any:
+    """What a module returned, as it was then."""
+    if isinstance(output, Tensor):
+        return output.clone()
+    if isinstance(output, (tuple, list)) and output and isinstance(output[0], Tensor):
+        return type(output)([output[0].clone(), *output[1:]]) if type(output) in (tuple, list) else output
+    return output
+
+
+def _in_order(number: int, expected: int) -> None:
+    if number != expected:
+        raise InputError(f"the text blocks do not run once each and in order: block {number} came at place {expected}")
+
+

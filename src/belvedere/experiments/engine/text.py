@@ -1,0 +1,128 @@
+"""The cells of a sweep over text blocks, by replays of the corrupt run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from belvedere.errors import InputError
+from belvedere.experiments.engine.observed import Observed, noting, observe
+from belvedere.experiments.engine.places import Place, mixer_of, places_of, rows_at
+from belvedere.experiments.engine.replay import Replay
+from belvedere.select import First
+
+if TYPE_CHECKING:
+    from belvedere.experiments.pairs import Groups, Pair
+    from belvedere.experiments.sites import Site
+    from belvedere.standardized import StandardizedTransformer
+
+__all__ = ["TextCells"]
+
+
+@dataclass(eq=False)
+class TextCells:
+    """Cells whose value is of the text blocks.
+
+    Args:
+        model: The model.
+        pair: The clean and the corrupt input.
+        site: What is patched.
+        groups: The positions of each cell.
+        shares: Whether a cell begins at its first position, where that can be.
+
+    Raises:
+        InputError: The value, or the stack, is none that can be replayed.
+    """
+
+    model: StandardizedTransformer
+    pair: Pair
+    site: Site
+    groups: Groups
+    shares: bool = True
+    places: dict[int, Place] = field(init=False)
+    mixers: dict[int, torch.nn.Module] = field(init=False)
+
+    @torch.no_grad()
+    def __post_init__(self) -> None:
+        self.places = places_of(self.site)
+        if len({(place.point, place.inside) for place in self.places.values()}) != 1:
+            raise InputError(f"{self.site.path} is not at the same place on every block")
+        self.inside = next(iter(self.places.values())).inside
+        self.enters = next(iter(self.places.values())).point == "input"
+        self.mixers = {number: mixer_of(host) for number, host in self.site.hosts.items()} if self.inside else {}
+        wanted = {number: place.module for number, place in self.places.items()} if self.inside else {}
+        with noting(wanted) as clean:
+            self.clean = observe(self.model, self.pair.clean.encoding, self.pair.clean.last)
+        keyed: dict[Any, torch.nn.Module] = {("mixer", number): mixer for number, mixer in self.mixers.items()}
+        with noting({**wanted, **keyed}) as corrupt:
+            run = observe(self.model, self.pair.corrupt.encoding, self.pair.corrupt.last)
+        self.replay = Replay(self.model, self.pair.corrupt, run)
+        self.replay.shares = self.shares
+        self._outputs = clean, corrupt
+        self._clean = {number: self._value(number, self.clean, clean) for number in self.site.hosts}
+        self._changed = {
+            number: (self._clean[number] != self._value(number, run, corrupt)).any(-1)[0].cpu()
+            for number in self.site.hosts
+        }
+
+    @property
+    def ends(self) -> tuple[Tensor, Tensor]:
+        """The logits of the clean and of the corrupt run, ``[1, vocab]``."""
+        return self.clean.logits.float(), self.replay.run.logits.float()
+
+    def kind(self, layer: int) -> str:
+        """What sets a block apart from others of the site."""
+        return type(self.mixers[layer]).__name__ if self.inside else ""
+
+    def is_idle(self, layer: int, group: tuple[int, ...]) -> bool:
+        """Whether a patch cannot change the measured logits."""
+        last, start = self.replay.side.last, self._start(layer)
+        if not self._changed[layer][list(group)].any():
+            return True
+        if start == self.model.num_layers:
+            return last not in group
+        return min(group) > last and bool(self.replay.cuts(start)[last + 1])
+
+    def cut(self, layer: int, group: tuple[int, ...]) -> int:
+        """The first position that a cell runs."""
+        return self.replay.cut(self._start(layer), min(*group, self.replay.side.last))
+
+    @torch.no_grad()
+    def logits(self, layer: int, cells: Groups) -> Tensor:
+        """The measured logits of some cells of one block, ``[cells, vocab]``."""
+        cut = min(self.cut(layer, group) for group in cells)
+        copies = torch.tensor([copy for copy, group in enumerate(cells) for _ in group])
+        rows = torch.tensor([number for group in cells for number in group])
+        vectors = self._vectors(layer, rows)
+        run = self.replay.run
+        stream = (run.entering if self.enters else run.leaving)[layer][:, cut:]
+        hidden = stream.expand(len(cells), -1, -1).clone()
+        reached = rows >= cut
+        hidden[copies[reached], rows[reached] - cut] = vectors[reached].to(hidden)
+        if not self.enters:
+            hidden = self.replay.behind(layer, hidden, cut)
+        return self.replay.logits(self._start(layer), hidden, cut).float()
+
+    def _vectors(self, layer: int, rows: Tensor) -> Tensor:
+        """What the stream is at the patched positions, ``[rows, hidden]``."""
+        if not self.inside:
+            return self._clean[layer][0, rows.to(self._clean[layer].device)]
+        (clean, corrupt), place, mixer = self._outputs, self.places[layer], self.mixers[layer]
+        answers = {
+            mixer: rows_at(First(), corrupt["mixer", layer], rows),
+            place.module: rows_at(place.part, clean[layer], rows),
+        }
+        return self.replay.rerun(layer, rows, answers)
+
+    def _value(self, layer: int, run: Observed, outputs: dict[Any, Any]) -> Tensor:
+        if self.inside:
+            held: Tensor = self.places[layer].part.get(outputs[layer])
+            return held
+        return (run.entering if self.enters else run.leaving)[layer]
+
+    def _start(self, layer: int) -> int:
+        """The first block that runs as a whole."""
+        return layer if self.enters else layer + 1

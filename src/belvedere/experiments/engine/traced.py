@@ -1,0 +1,102 @@
+"""The cells of a sweep by whole forwards in a trace: slow, and right on any model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import nnsight
+import torch
+from torch import Tensor
+
+from belvedere.experiments.runs import next_logits, repeated
+
+if TYPE_CHECKING:
+    from belvedere.experiments.pairs import Groups, Pair
+    from belvedere.experiments.sites import Site
+    from belvedere.standardized import StandardizedTransformer
+
+__all__ = ["TracedCells"]
+
+
+@dataclass(eq=False)
+class TracedCells:
+    """Cells that run the whole model, several to a forward.
+
+    The corrupt prompt is repeated, and in the i-th copy the i-th group of positions is overwritten. Rows of the text
+    are counted over ``[batch, seq]``, rows of the tower over ``[images, patches]``; either way copy ``i`` begins at row
+    ``i * length``, also in a packed tower, which keeps the patches of all pictures in a single row.
+
+    Args:
+        model: The model.
+        pair: The clean and the corrupt input.
+        site: What is patched.
+        groups: The positions of each cell.
+        layers: The blocks that may be asked for; by default all of the site.
+    """
+
+    model: StandardizedTransformer
+    pair: Pair
+    site: Site
+    groups: Groups
+    layers: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        wanted = sorted({number for group in self.groups for number in group})
+        self._index = {number: row for row, number in enumerate(wanted)}
+        layers = self.layers or tuple(self.site.hosts)
+        self._held, self._clean = _clean_run(self.model, self.pair, self.site, layers, torch.tensor(wanted))
+
+    @cached_property
+    def ends(self) -> tuple[Tensor, Tensor]:
+        """The measured logits of the clean and of the corrupt run, ``[1, vocab]``."""
+        return self._clean, next_logits(self.model, self.pair.corrupt)
+
+    def kind(self, layer: int) -> str:
+        """All blocks are alike."""
+        return ""
+
+    def is_idle(self, layer: int, group: tuple[int, ...]) -> bool:
+        """Every cell is run."""
+        return False
+
+    def cut(self, layer: int, group: tuple[int, ...]) -> int:
+        """Every position is run."""
+        return 0
+
+    def logits(self, layer: int, cells: Groups) -> Tensor:
+        """The measured logits of some cells of one block, ``[cells, vocab]``."""
+        length = self.pair.length(self.model, self.site)
+        rows = torch.tensor([copy * length + number for copy, group in enumerate(cells) for number in group])
+        source = self._held[layer][[self._index[number] for group in cells for number in group]]
+        encoding = repeated(self.pair.corrupt.encoding, len(cells))
+        return _patched(self.model, encoding, self.pair.corrupt.last, self.site, layer, rows, source)
+
+
+@torch.no_grad()
+def _clean_run(
+    model: StandardizedTransformer, pair: Pair, site: Site, layers: tuple[int, ...], rows: Tensor
+) -> tuple[dict[int, Tensor], Tensor]:
+    """The clean vectors of some positions on every block, ``[positions, width]``, and the measured logits."""
+    with model.trace(**pair.clean.encoding):
+        held = nnsight.save({layer: site.rows(layer, rows) for layer in layers})
+        logits = nnsight.save(model.logits[:, pair.clean.last].float())
+    return held, logits
+
+
+@torch.no_grad()
+def _patched(
+    model: StandardizedTransformer,
+    encoding: dict[str, Any],
+    last: int,
+    site: Site,
+    layer: int,
+    rows: Tensor,
+    source: Tensor,
+) -> Tensor:
+    """The next-token logits of every copy of the corrupt run, with some rows overwritten: ``[copies, vocab]``."""
+    with model.trace(**encoding):
+        site.put(layer, rows, source)
+        logits: Tensor = nnsight.save(model.logits[:, last].float())
+    return logits
