@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache
 
-__all__ = ["Noted", "Prefix"]
+__all__ = ["Given", "Noted", "Prefix", "Read", "Reading"]
 
 
 class Noted(Cache):
@@ -33,17 +33,17 @@ class Noted(Cache):
 
     def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any) -> Any:
         """Note keys and values, and attend to these alone."""
-        self.keys[layer_idx] = key_states, value_states
+        self.keys[layer_idx] = key_states[:1], value_states[:1]
         return key_states, value_states
 
     def update_conv_state(self, conv_states: Tensor, layer_idx: int, state_idx: int = 0, **_: Any) -> Tensor:
         """Note what is convolved; nothing was before it."""
-        self.convolved[layer_idx, state_idx] = conv_states
+        self.convolved[layer_idx, state_idx] = conv_states[:1]
         return conv_states
 
     def update_recurrent_state(self, recurrent_states: Tensor, layer_idx: int, state_idx: int = 0, **_: Any) -> Tensor:
         """Note a state."""
-        self.states[layer_idx, state_idx] = recurrent_states
+        self.states[layer_idx, state_idx] = recurrent_states[:1]
         return recurrent_states
 
     def get_conv_state(self, layer_idx: int, state_idx: int = 0) -> Tensor | None:
@@ -101,5 +101,40 @@ class Prefix(Noted):
         """The length of the prefix."""
         return self.cut
 
+    def update_recurrent_state(self, recurrent_states: Tensor, layer_idx: int, state_idx: int = 0, **_: Any) -> Tensor:
+        """Nothing follows."""
+        return recurrent_states
+
     def _copied(self, held: Tensor) -> Tensor:
         return held.expand(self.times, *held.shape[1:])
+
+
+class Read(Exception):  # noqa: N818 - it is no error, it ends a block that has given what is wanted of it
+    """A block has given its keys and values."""
+
+
+class Reading(Prefix):
+    """Takes the keys and values of a block, and ends it there."""
+
+    def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any) -> Any:
+        """Take them."""
+        self.read = layer_idx, super().update(key_states, value_states, layer_idx)
+        raise Read
+
+
+class Given(Prefix):
+    """Has the keys and values of every position already, those that are run again among them."""
+
+    def __init__(self, reading: Reading) -> None:
+        super().__init__(reading.noted, reading.state, reading.cut, reading.times)
+        self.read = reading.read
+
+    def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any) -> Any:
+        """What was read, whatever is new.
+
+        Raises:
+            KeyError: It is of another block.
+        """
+        if layer_idx != self.read[0]:
+            raise KeyError(layer_idx)
+        return self.read[1]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
-import torch
 from torch import Tensor
 
 from belvedere.experiments.engine.text import TextCells
 from belvedere.experiments.engine.traced import TracedCells
-from belvedere.experiments.engine.trial import agree, trial_cells
+from belvedere.experiments.engine.trial import holds
 
 if TYPE_CHECKING:
     from belvedere.experiments.pairs import Groups, Pair
@@ -40,6 +40,16 @@ class Cells(Protocol):
         """The measured logits of some cells of one block, ``[cells, vocab]``."""
 
 
+class Tried(Cells, Protocol):
+    """Cells that are tried first."""
+
+    def watching(self) -> AbstractContextManager[None]:
+        """While it holds, the model runs one prompt, of which the cells may learn."""
+
+    def vectors(self, layer: int, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """The site's value at some positions in the clean and in the corrupt run, ``[rows, width]``."""
+
+
 def cells_of(model: StandardizedTransformer, pair: Pair, site: Site, groups: Groups) -> tuple[Cells, str]:
     """The cells of a sweep, and in a word how they are run; the first way that agrees with whole forwards."""
     if groups and pair.length(model, site):
@@ -52,7 +62,7 @@ def cells_of(model: StandardizedTransformer, pair: Pair, site: Site, groups: Gro
 
 def _ways(
     model: StandardizedTransformer, pair: Pair, site: Site, groups: Groups
-) -> Iterator[tuple[str, Callable[[], Cells]]]:
+) -> Iterator[tuple[str, Callable[[], Tried]]]:
     """The ways to try, from the one that runs the least."""
     if not site.is_tower:
         yield "from the patched block and position", lambda: TextCells(model, pair, site, groups)
@@ -60,21 +70,12 @@ def _ways(
 
 
 def _tried(
-    made: Callable[[], Cells], model: StandardizedTransformer, pair: Pair, site: Site, groups: Groups
+    made: Callable[[], Tried], model: StandardizedTransformer, pair: Pair, site: Site, groups: Groups
 ) -> Cells | None:
     """The cells, where they agree with whole forwards."""
-    dtype = next(model.embed_tokens._module.parameters()).dtype
     try:
         cells = made()
-        kinds = {cells.kind(layer): layer for layer in reversed(site.hosts)}
-        # All swept positions at once, where every difference shows, and some alone.
-        for layer in kinds.values():
-            tried = trial_cells(groups)
-            theirs = TracedCells(model, pair, site, tried, layers=(layer,)).logits(layer, tried)
-            ours = torch.cat([cells.logits(layer, (group,)) for group in tried])
-            if not agree(ours, theirs, dtype):
-                return None
+        return cells if holds(cells, model, pair, site, groups) else None
     except Exception:
-        import traceback; traceback.print_exc()
+        import os, sys, traceback; os.environ.get("ENGINE_DEBUG") and sys.stderr.write("".join(traceback.format_exc().splitlines(True)[-5:]))
         return None
-    return cells

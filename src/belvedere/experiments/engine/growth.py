@@ -1,7 +1,7 @@
 """What a call's arguments become when several copies of a prompt run at once, and only from some position on.
 
-Nothing is assumed of an architecture. The same call is observed with one prompt and with two, and the axis that grew is
-the prompts'; an axis as long as the prompt is the positions'.
+Nothing is assumed of an architecture. A call is observed with one prompt and with two, and the axis that grew is the
+prompts'; an axis as long as the prompt is the positions'.
 """
 
 from __future__ import annotations
@@ -36,46 +36,45 @@ class Copies:
     _kept: list[Any] = field(default_factory=list)
 
     def of(self, one: Any, two: Any) -> Any:
-        """The argument for the copies, from what it is for one prompt and for two; what was one object stays one."""
-        if id(one) not in self._made:
-            self._kept.append(one)
-            self._made[id(one)] = self._new(one, two)
-        return self._made[id(one)]
+        """The argument for the copies, from what it was for one prompt, and for two of which this is the first.
+
+        What was one object stays one.
+        """
+        if id(two) not in self._made:
+            self._kept.append(two)
+            self._made[id(two)] = self._new(one, two)
+        return self._made[id(two)]
 
     def _new(self, one: Any, two: Any) -> Any:
-        if isinstance(one, Tensor):
-            return self._tensor(one, two if isinstance(two, Tensor) else None)
-        if isinstance(one, (tuple, list)) and type(one) in (tuple, list):
-            others = two if isinstance(two, (tuple, list)) and len(two) == len(one) else [None] * len(one)
-            return type(one)(self._new(*pair) for pair in zip(one, others, strict=True))
-        if isinstance(one, Mapping):
+        if isinstance(two, Tensor):
+            return self._tensor(one if isinstance(one, Tensor) else None, two)
+        if isinstance(two, (tuple, list)) and type(two) in (tuple, list):
+            others = one if isinstance(one, (tuple, list)) and len(one) == len(two) else [None] * len(two)
+            return type(two)(self._new(*pair) for pair in zip(others, two, strict=True))
+        if isinstance(two, Mapping):
             # What blocks leave in it is theirs; what is in it already is of whole prompts.
             whole = Copies(self.times, self.length)
-            others = two if isinstance(two, Mapping) else {}
-            made = type(one)()
-            made.update({name: whole._new(held, others.get(name)) for name, held in one.items()})  # type: ignore[attr-defined]
+            others = one if isinstance(one, Mapping) else {}
+            made: Any = type(two)()
+            made.update({name: whole._new(others.get(name), held) for name, held in two.items()})
             return made
-        return one
+        return two
 
-    def _tensor(self, one: Tensor, two: Tensor | None) -> Tensor:
+    def _tensor(self, one: Tensor | None, two: Tensor) -> Tensor:
         axis = grown(one, two)
-        made = one
-        if axis is not None and self.times > 1:
-            made = spread(one, axis, self.times)
-        if not self.start and self.stop is None and self.rows is None:
+        made = two if axis is None else spread(two.narrow(axis, 0, two.shape[axis] // 2), axis, self.times)
+        along = positions_axis(two, axis, self.length)
+        if along is None:
             return made
-        along = positions_axis(one, axis, self.length)
         if self.rows is not None:
-            return made if along is None else made.index_select(along, self.rows.to(made.device))
+            return made.index_select(along, self.rows.to(made.device))
         stop = self.length if self.stop is None else self.stop
-        return made if along is None else made.narrow(along, self.start, stop - self.start)
+        return made.narrow(along, self.start, stop - self.start)
 
 
-def grown(one: Tensor, two: Tensor | None) -> int | None:
-    """The axis that has twice the entries for two prompts; the first, where it was not seen with two."""
-    if two is None:
-        return 0 if one.ndim and one.shape[0] == 1 else None
-    if one.ndim != two.ndim:
+def grown(one: Tensor | None, two: Tensor) -> int | None:
+    """The axis that has twice the entries for two prompts; ``None`` where none has, and all prompts share it."""
+    if one is None or one.ndim != two.ndim:
         return None
     axes = [axis for axis in range(one.ndim) if one.shape[axis] != two.shape[axis]]
     return axes[0] if len(axes) == 1 and two.shape[axes[0]] == 2 * one.shape[axes[0]] else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import copy
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ from belvedere.staged.answers import standing_in
 if TYPE_CHECKING:
     from belvedere.standardized import StandardizedTransformer
 
-__all__ = ["BlockCall", "Observed", "forward", "noting", "observe", "observe_calls", "text_blocks"]
+__all__ = ["BlockCall", "Observed", "forward", "noting", "noting_calls", "observe", "observe_added", "text_blocks"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,13 +46,13 @@ class Observed:
     """A run.
 
     Attributes:
-        entering: The stream that enters each block, ``[1, positions, hidden]``.
+        entering: The stream that enters each block, ``[prompts, positions, hidden]``.
         leaving: The stream that leaves each.
         calls: What each block is called with.
         seams: The blocks behind which the stack itself does something to the stream.
         noted: What the blocks left for later positions.
         in_tuple: Whether a block returns its stream in a tuple.
-        logits: Of the measured position, ``[1, vocab]``.
+        logits: Of each prompt's measured position, ``[prompts, vocab]``.
     """
 
     entering: list[Tensor] = field(default_factory=list)
@@ -70,8 +70,8 @@ def text_blocks(model: StandardizedTransformer) -> list[torch.nn.Module]:
 
 
 @torch.no_grad()
-def observe(model: StandardizedTransformer, encoding: Mapping[str, Any], last: int) -> Observed:
-    """Run a prompt and watch the text blocks, and measure at one position.
+def observe(model: StandardizedTransformer, encoding: Mapping[str, Any], last: Sequence[int]) -> Observed:
+    """Run some prompts, watch the text blocks, and measure at a position of each.
 
     Raises:
         InputError: The stack does not run its blocks once each and in order.
@@ -101,32 +101,27 @@ def observe(model: StandardizedTransformer, encoding: Mapping[str, Any], last: i
 
 
 @torch.no_grad()
-def observe_calls(
-    model: StandardizedTransformer, encoding: Mapping[str, Any], last: int, in_tuple: bool
-) -> tuple[list[BlockCall], list[Tensor]]:
-    """What the text blocks are called with and what enters them, where each of them returns zeros.
-
-    What enters a block then is what the stack itself adds between it and the one before.
-    """
-    calls: list[BlockCall] = []
+def observe_added(
+    model: StandardizedTransformer, encoding: Mapping[str, Any], last: Sequence[int], in_tuple: bool
+) -> list[Tensor]:
+    """What enters each text block where all of them return zeros: what the stack itself adds between two of them."""
     entering: list[Tensor] = []
 
-    def answer(number: int, _run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        stream, call = split(args, kwargs)
-        calls.append(call)
+    def answer(_number: int, _run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        stream, _ = split(args, kwargs)
         entering.append(stream)
         nothing = torch.zeros_like(stream)
         return (nothing,) if in_tuple else nothing
 
     with standing_in(text_blocks(model), answer):
         forward(model, encoding, last)
-    return calls, entering
+    return entering
 
 
-def forward(model: StandardizedTransformer, encoding: Mapping[str, Any], last: int) -> Tensor:
-    """The logits at one position, ``[rows, vocab]``, by the model's own forward, outside of a trace.
+def forward(model: StandardizedTransformer, encoding: Mapping[str, Any], last: Sequence[int]) -> Tensor:
+    """The logits of one position of each prompt, ``[prompts, vocab]``, by the model's own forward, outside of a trace.
 
-    The head makes logits of that position alone.
+    The head makes logits of these positions alone.
     """
     device = next(model.embed_tokens._module.parameters()).device
     given = {
@@ -136,12 +131,16 @@ def forward(model: StandardizedTransformer, encoding: Mapping[str, Any], last: i
     length = given["input_ids"].shape[1]
 
     def at_last(_number: int, run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        streams = [held[:, last : last + 1] if held.shape[1] == length else held for held in args]
-        return run(*streams, **kwargs)
+        return run(*(_at(held, last) if held.shape[1] == length else held for held in args), **kwargs)
 
     with standing_in([model.lm_head._module], at_last):
         logits = logits_of(model._module(**{**_defaults(model), **given}))
-    return logits[:, last if logits.shape[1] == length else -1]
+    return (_at(logits, last) if logits.shape[1] == length else logits)[:, -1]
+
+
+def _at(held: Tensor, positions: Sequence[int]) -> Tensor:
+    """One position of each row, ``[rows, 1, width]``."""
+    return held[torch.arange(len(held)), torch.tensor(positions)][:, None]
 
 
 def _defaults(model: StandardizedTransformer) -> dict[str, Any]:
@@ -172,6 +171,19 @@ def first(output: Any) -> Tensor:
     """The stream of what a block returns."""
     held: Tensor = output[0] if isinstance(output, (tuple, list)) else output
     return held
+
+
+@contextmanager
+def noting_calls(model: StandardizedTransformer) -> Iterator[list[BlockCall]]:
+    """What the text blocks are called with while it holds, in order."""
+    calls: list[BlockCall] = []
+    with ExitStack() as stack:
+        for block in text_blocks(model):
+            hook = block.register_forward_pre_hook(
+                lambda _module, args, kwargs: calls.append(split(args, kwargs)[1]), with_kwargs=True
+            )
+            stack.callback(hook.remove)
+        yield calls
 
 
 @contextmanager

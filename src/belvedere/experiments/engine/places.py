@@ -80,7 +80,7 @@ def block_of(host: Standard) -> Block:
     return above
 
 
-def rows_at(part: Part, output: Any, rows: Tensor) -> Any:
-    """What a module returned, at some positions only, in the same form."""
-    held = part.get(output)
+def rows_at(part: Part, output: Any, prompt: int, rows: Tensor) -> Any:
+    """What a module returned for one of its prompts, at some positions only, in the same form."""
+    held = part.get(output)[prompt : prompt + 1]
     return part.put(output, held.index_select(1, rows.to(held.device)))

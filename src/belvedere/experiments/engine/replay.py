@@ -8,25 +8,25 @@ ready.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from belvedere.errors import InputError
-from belvedere.experiments.engine.caches import Noted, Prefix
+from belvedere.experiments.engine.caches import Given, Noted, Prefix, Read, Reading
 from belvedere.experiments.engine.cuts import EVERY, cuts_of
 from belvedere.experiments.engine.growth import Copies, is_square
 from belvedere.experiments.engine.observed import (
     BlockCall,
     Observed,
     first,
-    observe,
-    observe_calls,
+    observe_added,
     text_blocks,
 )
-from belvedere.experiments.runs import Side, kept, repeated
+from belvedere.experiments.runs import Side, kept
 from belvedere.head import as_logits
 from belvedere.staged.answers import answered
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["Replay"]
 
 MASK = "attention_mask"
+P = TypeVar("P", bound=Prefix)
 
 
 class Replay:
@@ -44,26 +45,34 @@ class Replay:
     Args:
         model: The model.
         side: The prompt.
-        run: What is known of its run already.
+        run: A run of it beside another one of the same shape.
+
+    Attributes:
+        alone: What the blocks are called with for one prompt, which tells what grows with their number.
 
     Raises:
         InputError: The stack does something to the stream between two blocks that is no addition.
     """
 
-    def __init__(self, model: StandardizedTransformer, side: Side, run: Observed | None = None) -> None:
-        self.model, self.side = model, side
+    def __init__(self, model: StandardizedTransformer, side: Side, run: Observed) -> None:
+        self.model, self.side, self.run = model, side, run
         #: Whether positions before the first patched one are shared by all copies.
         self.shares = True
-        self.run = observe(model, side.encoding, side.last) if run is None else run
         self.blocks = text_blocks(model)
-        doubled = repeated(side.encoding, 2)
-        self._doubled, entering = observe_calls(model, doubled, side.last, self.run.in_tuple)
-        self.added = {number: entering[number + 1][:1] for number in self.run.seams}
-        for number, added in self.added.items():
-            if not torch.equal(self.run.leaving[number] + added, self.run.entering[number + 1]):
-                raise InputError(f"what the stack does to the stream behind block {number} is no addition")
+        self.alone: list[BlockCall] = []
+        self.added = self._between() if run.seams else {}
         self._states: dict[tuple[int, int], dict[int, Tensor]] = {}
         self._cuts: dict[int, Tensor] = {}
+
+    def _between(self) -> dict[int, Tensor]:
+        """What the stack adds behind blocks, by block."""
+        run = self.run
+        entering = observe_added(self.model, self.side.encoding, [self.side.last], run.in_tuple)
+        added = {number: entering[number + 1] for number in run.seams}
+        for number, one in added.items():
+            if not torch.equal(run.leaving[number][:1] + one, run.entering[number + 1][:1]):
+                raise InputError(f"what the stack does to the stream behind block {number} is no addition")
+        return added
 
     @property
     def length(self) -> int:
@@ -91,10 +100,10 @@ class Replay:
             hidden: What enters it, ``[copies, positions, hidden]``, from the cut on.
             cut: The first position that is run.
         """
-        last = hidden[:, self.side.last - cut][:, None]
+        last = self.side.last - cut
         if start < len(self.blocks):
-            last = self._through(start, hidden, cut)[:, self.side.last - cut][:, None]
-        projected = self.model.lm_head._module(self.model.norm._module(last))
+            hidden, last = self._through(start, hidden, cut), 0
+        projected = self.model.lm_head._module(self.model.norm._module(hidden[:, last : last + 1]))
         return as_logits(projected, self.model._module, self.model.config)[:, 0]
 
     def behind(self, number: int, hidden: Tensor, cut: int) -> Tensor:
@@ -103,28 +112,43 @@ class Replay:
         return hidden if added is None else hidden + added[:, cut:]
 
     def _through(self, start: int, hidden: Tensor, cut: int) -> Tensor:
+        """The last block's stream at the measured position, ``[copies, 1, hidden]``."""
         copies = Copies(len(hidden), self.length, cut)
-        prefix = Prefix(self.run.noted, lambda *of: self._state(*of, cut), cut, len(hidden)) if cut else None
+        prefix = self._prefix(Prefix, cut, len(hidden)) if cut else None
         shared: dict[int, Any] = {}
-        for number in range(start, len(self.blocks)):
+        for number in range(start, len(self.blocks) - 1):
             output = self._call(number, hidden, copies, prefix, shared)
             hidden = self.behind(number, first(output), cut)
-        return hidden
+        return self._ending(hidden, copies, prefix, shared)
+
+    def _prefix(self, kind: type[P], cut: int, times: int) -> P:
+        return kind(self.run.noted, lambda *of: self._state(*of, cut), cut, times)
+
+    def _ending(self, hidden: Tensor, copies: Copies, prefix: Prefix | None, shared: dict[int, Any]) -> Tensor:
+        """The last block, of which the other positions' keys and values are all that anyone reads."""
+        number, cut, last = len(self.blocks) - 1, copies.start, self.side.last
+        if not (self.shares and self._attending[number] and self._masks(number) != [None]):
+            return first(self._call(number, hidden, copies, prefix, shared))[:, last - cut : last - cut + 1]
+        reading = self._prefix(Reading, cut, len(hidden))
+        with suppress(Read):
+            self._call(number, hidden, copies, reading, shared)
+        at_last = Copies(len(hidden), self.length, last, last + 1)
+        return first(self._call(number, hidden[:, last - cut : last - cut + 1], at_last, Given(reading), shared))
 
     def _call(
         self, number: int, hidden: Tensor, copies: Copies, cache: Noted | None, shared: dict[int, Any] | None = None
     ) -> Any:
         """What a block returns for some copies."""
-        call, doubled = self.run.calls[number], self._doubled[number]
-        args = [copies.of(*pair) for pair in zip(call.args, doubled.args, strict=True)]
-        kwargs = {name: copies.of(held, doubled.kwargs.get(name)) for name, held in call.kwargs.items()}
+        call, alone = self.run.calls[number], self.alone[number]
+        args = [copies.of(*pair) for pair in zip(alone.args, call.args, strict=True)]
+        kwargs = {name: copies.of(alone.kwargs.get(name), held) for name, held in call.kwargs.items()}
         for name, held in call.shared.items():
             # What an earlier block of this replay left in it, later ones find.
             kwargs[name] = kwargs[name] if shared is None else shared.setdefault(id(held), kwargs[name])
         if call.cache:
             kwargs[call.cache] = cache
         if copies.start and self._is_bare(number):
-            kwargs[MASK] = self._causal(copies.start, hidden.device)
+            kwargs[MASK] = self._triangle[:, :, copies.start : copies.stop].to(hidden.device)
         if call.keyword:
             return self.blocks[number](*args, **{call.keyword: hidden, **kwargs})
         return self.blocks[number](hidden, *args, **kwargs)
@@ -139,7 +163,8 @@ class Replay:
             rows: The positions, as often as they are wanted.
             answers: What each part returns.
         """
-        entering = self.run.entering[number].index_select(1, rows.to(self.run.entering[number].device))
+        stream = self.run.entering[number][:1]
+        entering = stream.index_select(1, rows.to(stream.device))
         with answered(list(answers), list(answers.values())):
             output = self._call(number, entering, Copies(1, self.length, rows=rows), None)
         return first(output)[0]
@@ -175,9 +200,6 @@ class Replay:
     def _triangle(self) -> Tensor:
         return torch.ones(self.length, self.length, dtype=torch.bool).tril()[None, None]
 
-    def _causal(self, cut: int, device: torch.device) -> Tensor:
-        return self._triangle[:, :, cut:].to(device)
-
     def _state(self, layer: int, number: int, cut: int) -> Tensor | None:
         """The state of a recurrent mixer at a cut, by a run of its block over what is before."""
         if (layer, number) not in self.run.noted.states:
@@ -186,7 +208,7 @@ class Replay:
         if cut not in held:
             noted = Noted()
             before = Copies(1, self.length, 0, cut)
-            self._call(layer, self.run.entering[layer][:, :cut], before, noted)
+            self._call(layer, self.run.entering[layer][:1, :cut], before, noted)
             held[cut] = noted.states[layer, number]
         return held[cut]
 

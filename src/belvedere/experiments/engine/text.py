@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -9,9 +11,10 @@ import torch
 from torch import Tensor
 
 from belvedere.errors import InputError
-from belvedere.experiments.engine.observed import Observed, noting, observe
+from belvedere.experiments.engine.observed import Observed, noting, noting_calls, observe
 from belvedere.experiments.engine.places import Place, mixer_of, places_of, rows_at
 from belvedere.experiments.engine.replay import Replay
+from belvedere.experiments.runs import joined
 from belvedere.select import First
 
 if TYPE_CHECKING:
@@ -53,25 +56,30 @@ class TextCells:
         self.inside = next(iter(self.places.values())).inside
         self.enters = next(iter(self.places.values())).point == "input"
         self.mixers = {number: mixer_of(host) for number, host in self.site.hosts.items()} if self.inside else {}
-        wanted = {number: place.module for number, place in self.places.items()} if self.inside else {}
-        with noting(wanted) as clean:
-            self.clean = observe(self.model, self.pair.clean.encoding, self.pair.clean.last)
-        keyed: dict[Any, torch.nn.Module] = {("mixer", number): mixer for number, mixer in self.mixers.items()}
-        with noting({**wanted, **keyed}) as corrupt:
-            run = observe(self.model, self.pair.corrupt.encoding, self.pair.corrupt.last)
+        wanted: dict[Any, torch.nn.Module] = {("mixer", number): mixer for number, mixer in self.mixers.items()}
+        wanted |= {number: place.module for number, place in self.places.items()} if self.inside else {}
+        sides = (self.pair.corrupt, self.pair.clean)
+        with noting(wanted) as self._outputs:
+            run = observe(self.model, joined(*sides), [side.last for side in sides])
         self.replay = Replay(self.model, self.pair.corrupt, run)
         self.replay.shares = self.shares
-        self._outputs = clean, corrupt
-        self._clean = {number: self._value(number, self.clean, clean) for number in self.site.hosts}
-        self._changed = {
-            number: (self._clean[number] != self._value(number, run, corrupt)).any(-1)[0].cpu()
-            for number in self.site.hosts
-        }
+        self._changed = {}
+        for number in self.site.hosts:
+            corrupt, clean = self._values(number)
+            self._changed[number] = (clean != corrupt).any(-1).cpu()
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """While it holds, the model runs one prompt."""
+        with noting_calls(self.model) as calls:
+            yield
+        self.replay.alone = calls
 
     @property
     def ends(self) -> tuple[Tensor, Tensor]:
         """The logits of the clean and of the corrupt run, ``[1, vocab]``."""
-        return self.clean.logits.float(), self.replay.run.logits.float()
+        corrupt, clean = self.replay.run.logits.float().split(1)
+        return clean, corrupt
 
     def kind(self, layer: int) -> str:
         """What sets a block apart from others of the site."""
@@ -96,9 +104,9 @@ class TextCells:
         cut = min(self.cut(layer, group) for group in cells)
         copies = torch.tensor([copy for copy, group in enumerate(cells) for _ in group])
         rows = torch.tensor([number for group in cells for number in group])
-        vectors = self._vectors(layer, rows)
+        vectors = self._patched(layer, rows)
         run = self.replay.run
-        stream = (run.entering if self.enters else run.leaving)[layer][:, cut:]
+        stream = (run.entering if self.enters else run.leaving)[layer][:1, cut:]
         hidden = stream.expand(len(cells), -1, -1).clone()
         reached = rows >= cut
         hidden[copies[reached], rows[reached] - cut] = vectors[reached].to(hidden)
@@ -106,21 +114,28 @@ class TextCells:
             hidden = self.replay.behind(layer, hidden, cut)
         return self.replay.logits(self._start(layer), hidden, cut).float()
 
-    def _vectors(self, layer: int, rows: Tensor) -> Tensor:
+    def vectors(self, layer: int, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """The site's value at some positions in the clean and in the corrupt run, ``[rows, width]``."""
+        corrupt, clean = self._values(layer)
+        return clean[rows.to(clean.device)], corrupt[rows.to(corrupt.device)]
+
+    def _patched(self, layer: int, rows: Tensor) -> Tensor:
         """What the stream is at the patched positions, ``[rows, hidden]``."""
         if not self.inside:
-            return self._clean[layer][0, rows.to(self._clean[layer].device)]
-        (clean, corrupt), place, mixer = self._outputs, self.places[layer], self.mixers[layer]
+            return self.vectors(layer, rows)[0]
+        place, mixer = self.places[layer], self.mixers[layer]
         answers = {
-            mixer: rows_at(First(), corrupt["mixer", layer], rows),
-            place.module: rows_at(place.part, clean[layer], rows),
+            mixer: rows_at(First(), self._outputs["mixer", layer], 0, rows),
+            place.module: rows_at(place.part, self._outputs[layer], 1, rows),
         }
         return self.replay.rerun(layer, rows, answers)
 
-    def _value(self, layer: int, run: Observed, outputs: dict[Any, Any]) -> Tensor:
+    def _values(self, layer: int) -> Tensor:
+        """The site's value in the corrupt and in the clean run, ``[2, positions, width]``."""
         if self.inside:
-            held: Tensor = self.places[layer].part.get(outputs[layer])
+            held: Tensor = self.places[layer].part.get(self._outputs[layer])
             return held
+        run: Observed = self.replay.run
         return (run.entering if self.enters else run.leaving)[layer]
 
     def _start(self, layer: int) -> int:

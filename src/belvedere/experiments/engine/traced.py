@@ -33,20 +33,17 @@ class TracedCells:
         pair: The clean and the corrupt input.
         site: What is patched.
         groups: The positions of each cell.
-        layers: The blocks that may be asked for; by default all of the site.
     """
 
     model: StandardizedTransformer
     pair: Pair
     site: Site
     groups: Groups
-    layers: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         wanted = sorted({number for group in self.groups for number in group})
         self._index = {number: row for row, number in enumerate(wanted)}
-        layers = self.layers or tuple(self.site.hosts)
-        self._held, self._clean = _clean_run(self.model, self.pair, self.site, layers, torch.tensor(wanted))
+        self._held, self._clean = _clean_run(self.model, self.pair, self.site, torch.tensor(wanted))
 
     @cached_property
     def ends(self) -> tuple[Tensor, Tensor]:
@@ -76,11 +73,11 @@ class TracedCells:
 
 @torch.no_grad()
 def _clean_run(
-    model: StandardizedTransformer, pair: Pair, site: Site, layers: tuple[int, ...], rows: Tensor
+    model: StandardizedTransformer, pair: Pair, site: Site, rows: Tensor
 ) -> tuple[dict[int, Tensor], Tensor]:
     """The clean vectors of some positions on every block, ``[positions, width]``, and the measured logits."""
     with model.trace(**pair.clean.encoding):
-        held = nnsight.save({layer: site.rows(layer, rows) for layer in layers})
+        held = nnsight.save({layer: site.rows(layer, rows) for layer in site.hosts})
         logits = nnsight.save(model.logits[:, pair.clean.last].float())
     return held, logits
 
