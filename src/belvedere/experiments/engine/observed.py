@@ -31,14 +31,23 @@ class BlockCall:
         kwargs: What is passed by keyword; a mapping as it was when the block was called.
         shared: The mappings themselves, which blocks may write to for later ones, by keyword.
         keyword: The name of the stream, where it is passed by one.
-        cache: The keyword of the cache, where there is one.
+        cache: The keyword of the cache, or its place among the arguments; ``None`` where there is none.
     """
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     shared: dict[str, Any]
     keyword: str = ""
-    cache: str = ""
+    cache: str | int | None = None
+
+    def given(self, args: Sequence[Any], kwargs: Mapping[str, Any], cache: Any) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments with another cache among them."""
+        args, kwargs = list(args), dict(kwargs)
+        if isinstance(self.cache, str):
+            kwargs[self.cache] = cache
+        elif self.cache is not None:
+            args[self.cache] = cache
+        return args, kwargs
 
 
 @dataclass(eq=False)
@@ -88,8 +97,8 @@ def observe(model: StandardizedTransformer, encoding: Mapping[str, Any], last: S
         else:
             seen.entering.append(stream.clone())
             seen.seams += [number - 1] if number else []
-        given = {**kwargs, call.cache: seen.noted} if call.cache else kwargs
-        output = run(*args, **given)
+        rest, named = call.given(call.args, kwargs, seen.noted)
+        output = run(*(args[:1] if args else ()), *rest, **named)
         seen.in_tuple = isinstance(output, tuple)
         seen.leaving.append(first(output).clone())
         return output
@@ -161,7 +170,8 @@ def split(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, BlockC
     keyword = "" if args else next(iter(kwargs))
     stream = args[0] if args else kwargs[keyword]
     rest = {name: held for name, held in kwargs.items() if name != keyword}
-    cache = next((name for name, held in rest.items() if isinstance(held, Cache)), "")
+    places = [*enumerate(args[1:]), *rest.items()]
+    cache = next((place for place, held in places if isinstance(held, Cache)), None)
     shared = {name: held for name, held in rest.items() if isinstance(held, Mapping)}
     kept = {**rest, **{name: copy(held) for name, held in shared.items()}}
     return stream, BlockCall(args[1:], kept, shared, keyword, cache)

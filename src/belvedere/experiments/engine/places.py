@@ -16,7 +16,7 @@ from belvedere.select import Part
 if TYPE_CHECKING:
     from belvedere.experiments.sites import Site
 
-__all__ = ["Place", "block_of", "mixer_of", "places_of", "rows_at"]
+__all__ = ["Place", "block_of", "by_prompt", "mixer_of", "places_of", "rows_at"]
 
 
 @dataclass(frozen=True)
@@ -81,6 +81,12 @@ def block_of(host: Standard) -> Block:
 
 
 def rows_at(part: Part, output: Any, prompt: int, rows: Tensor) -> Any:
-    """What a module returned for one of its prompts, at some positions only, in the same form."""
-    held = part.get(output)[prompt : prompt + 1]
-    return part.put(output, held.index_select(1, rows.to(held.device)))
+    """What a module returned for one of two prompts, at some positions only, in the same form."""
+    held = part.get(output)
+    chosen = by_prompt(held)[prompt : prompt + 1].index_select(1, rows.to(held.device))
+    return part.put(output, chosen[0] if held.ndim == 2 else chosen)
+
+
+def by_prompt(held: Tensor) -> Tensor:
+    """What a module returned for two prompts, ``[2, positions, width]``; a mixture of experts returns tokens flat."""
+    return held.reshape(2, -1, held.shape[-1])

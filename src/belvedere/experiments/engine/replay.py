@@ -127,7 +127,7 @@ class Replay:
     def _ending(self, hidden: Tensor, copies: Copies, prefix: Prefix | None, shared: dict[int, Any]) -> Tensor:
         """The last block, of which the other positions' keys and values are all that anyone reads."""
         number, cut, last = len(self.blocks) - 1, copies.start, self.side.last
-        if not (self.shares and self._attending[number] and self._masks(number) != [None]):
+        if not (self.shares and self._keyed[number] and self._masks(number) != [None]):
             return first(self._call(number, hidden, copies, prefix, shared))[:, last - cut : last - cut + 1]
         reading = self._prefix(Reading, cut, len(hidden))
         with suppress(Read):
@@ -145,8 +145,7 @@ class Replay:
         for name, held in call.shared.items():
             # What an earlier block of this replay left in it, later ones find.
             kwargs[name] = kwargs[name] if shared is None else shared.setdefault(id(held), kwargs[name])
-        if call.cache:
-            kwargs[call.cache] = cache
+        args, kwargs = call.given(args, kwargs, cache)
         if copies.start and self._is_bare(number):
             kwargs[MASK] = self._triangle[:, :, copies.start : copies.stop].to(hidden.device)
         if call.keyword:
@@ -172,10 +171,16 @@ class Replay:
     # What each block attends to
 
     @cached_property
-    def _attending(self) -> list[bool]:
+    def _keyed(self) -> list[bool]:
         """Whether each block left keys for later positions."""
         left = self.run.noted.keys
-        return [any(getattr(part, "layer_idx", None) in left for part in block.modules()) for block in self.blocks]
+        return [not left.keys().isdisjoint(_numbers(block)) for block in self.blocks]
+
+    @cached_property
+    def _recurrent(self) -> list[bool]:
+        """Whether each block carries a state or a convolution along the positions, and does not attend."""
+        left = {number for number, _ in [*self.run.noted.states, *self.run.noted.convolved]}
+        return [not left.isdisjoint(_numbers(block)) for block in self.blocks]
 
     @cached_property
     def _kernel(self) -> str:
@@ -183,16 +188,16 @@ class Replay:
 
     def _is_bare(self, number: int) -> bool:
         """Whether a block's attention is causal because it gets no mask, which holds from the first position on."""
-        return self.run.calls[number].kwargs.get(MASK, 0) is None and self._attending[number] and "sdpa" in self._kernel
+        return self.run.calls[number].kwargs.get(MASK, 0) is None and not self._recurrent[number] and "sdpa" in self._kernel
 
     def _masks(self, number: int) -> list[Any]:
         """What a block's attention is masked by."""
         call: BlockCall = self.run.calls[number]
-        if not call.cache:
+        if call.cache is None:
             return [None]
         held = [*call.args, *call.kwargs.values()]
         masks = [one for one in held if is_square(one, self.length)]
-        if masks or not self._attending[number]:
+        if masks or self._recurrent[number]:
             return masks or [EVERY]
         return [EVERY if "eager" not in self._kernel else None]
 
@@ -213,3 +218,8 @@ class Replay:
         return held[cut]
 
 
+
+
+def _numbers(block: torch.nn.Module) -> set[Any]:
+    """The numbers by which a block's parts call a cache."""
+    return {getattr(part, "layer_idx", None) for part in block.modules()}

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from belvedere.errors import InputError
 from belvedere.experiments.engine.observed import Observed, noting, noting_calls, observe
-from belvedere.experiments.engine.places import Place, mixer_of, places_of, rows_at
+from belvedere.experiments.engine.places import Place, by_prompt, mixer_of, places_of, rows_at
 from belvedere.experiments.engine.replay import Replay
 from belvedere.experiments.runs import joined
 from belvedere.select import First
@@ -133,8 +133,7 @@ class TextCells:
     def _values(self, layer: int) -> Tensor:
         """The site's value in the corrupt and in the clean run, ``[2, positions, width]``."""
         if self.inside:
-            held: Tensor = self.places[layer].part.get(self._outputs[layer])
-            return held
+            return by_prompt(self.places[layer].part.get(self._outputs[layer]))
         run: Observed = self.replay.run
         return (run.entering if self.enters else run.leaving)[layer]
 
