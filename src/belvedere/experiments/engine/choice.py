@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from torch import Tensor
 
 from belvedere.experiments.engine.text import TextCells
+from belvedere.experiments.engine.tower import TowerCells
 from belvedere.experiments.engine.traced import TracedCells
 from belvedere.experiments.engine.trial import holds
 
@@ -64,7 +65,9 @@ def _ways(
     model: StandardizedTransformer, pair: Pair, site: Site, groups: Groups
 ) -> Iterator[tuple[str, Callable[[], Tried]]]:
     """The ways to try, from the one that runs the least."""
-    if not site.is_tower:
+    if site.is_tower:
+        yield "from the patched tower block", lambda: TowerCells(model, pair, site, groups)
+    else:
         yield "from the patched block and position", lambda: TextCells(model, pair, site, groups)
         yield "from the patched block", lambda: TextCells(model, pair, site, groups, shares=False)
 

@@ -25,8 +25,8 @@ class TracedCells:
     """Cells that run the whole model, several to a forward.
 
     The corrupt prompt is repeated, and in the i-th copy the i-th group of positions is overwritten. Rows of the text
-    are counted over ``[batch, seq]``, rows of the tower over ``[images, patches]``; either way copy ``i`` begins at row
-    ``i * length``, also in a packed tower, which keeps the patches of all pictures in a single row.
+    are counted over ``[batch, seq]``, rows of the tower over ``[images, patches]``; either way the copies lie one after
+    the other, also in a packed tower, which keeps the patches of all pictures in a single row.
 
     Args:
         model: The model.
@@ -64,11 +64,11 @@ class TracedCells:
 
     def logits(self, layer: int, cells: Groups) -> Tensor:
         """The measured logits of some cells of one block, ``[cells, vocab]``."""
-        length = self.pair.length(self.model, self.site)
-        rows = torch.tensor([copy * length + number for copy, group in enumerate(cells) for number in group])
+        rows = torch.tensor([number for group in cells for number in group])
+        copies = torch.tensor([copy for copy, group in enumerate(cells) for _ in group])
         source = self._held[layer][[self._index[number] for group in cells for number in group]]
         encoding = repeated(self.pair.corrupt.encoding, len(cells))
-        return _patched(self.model, encoding, self.pair.corrupt.last, self.site, layer, rows, source)
+        return _patched(self.model, encoding, self.pair.corrupt.last, self.site, layer, copies, rows, source)
 
 
 @torch.no_grad()
@@ -89,11 +89,12 @@ def _patched(
     last: int,
     site: Site,
     layer: int,
+    copies: Tensor,
     rows: Tensor,
     source: Tensor,
 ) -> Tensor:
     """The next-token logits of every copy of the corrupt run, with some rows overwritten: ``[copies, vocab]``."""
     with model.trace(**encoding):
-        site.put(layer, rows, source)
+        site.put(layer, rows, source, copies)
         logits: Tensor = nnsight.save(model.logits[:, last].float())
     return logits
