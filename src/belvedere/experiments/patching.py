@@ -10,13 +10,14 @@ Activation Patching" (Zhang and Nanda 2023): 0 is the corrupt run, 1 the clean o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from belvedere.errors import InputError
-from belvedere.experiments.engine import Sweep, cells_of
+from belvedere.experiments.engine import Pace, Scores, Sweep, cells_of, digest, memory_of
 from belvedere.experiments.metrics import Metric
 from belvedere.experiments.pairs import Pair
 from belvedere.experiments.progress import Bar
@@ -38,8 +39,9 @@ def patch(
     *,
     layers: Iterable[int] | None = None,
     positions: Iterable[int | Iterable[int]] | None = None,
-    batch_cells: int = 32,
+    batch_cells: int | None = None,
     progress: bool | None = None,
+    file: str | PathLike[str] | None = None,
 ) -> PatchResult:
     """Patch a value from the clean run into the corrupt one, at each block and position.
 
@@ -56,8 +58,12 @@ def patch(
         positions: The positions, each a number, or several numbers that are patched together. They count tokens of the
             prompt, or rows of the tower over all pictures (as the value has them: a leading CLS is row 0). By default
             the image tokens (every token, where no picture is shown), or the patches.
-        batch_cells: How many cells share one forward; fewer take less memory.
+        batch_cells: How many cells share one forward. By default as many as memory holds, and as long as more of them
+            are faster, both measured as the sweep goes.
         progress: Whether to show a bar; by default where someone is watching, in a terminal or a notebook.
+
+        file: Where to write the scores as they come. A sweep that was killed goes on from its file; one that is done
+            is read from it.
 
     Returns:
         The effects, ``[layer, position]``: 0 where the patch leaves the corrupt run as it is, 1 where it restores the
@@ -65,28 +71,32 @@ def patch(
 
     Raises:
         InputError: The inputs cannot be laid side by side, there is no such block, position or value, the metric does
-            not give a number per row, or it is the same for both runs.
+            not give a number per row, or it is the same for both runs; or the file is another sweep's.
         Unavailable: The checkpoint does not have the value, with the reason.
     """
     site = Site.find(model, value, layers)
     pair = Pair.align(model, clean, corrupt)
     groups = pair.groups(model, site, positions)
-    if batch_cells < 1:
+    if batch_cells is not None and batch_cells < 1:
         raise InputError(f"batch_cells is {batch_cells}; at least one cell goes into a forward")
     cells, way = cells_of(model, pair, site, groups)
     ends = _ends(metric, *cells.ends)
-    sweep = Sweep(cells=cells, layers=tuple(site.hosts), groups=groups, metric=metric, corrupt=ends[1])
-    with Bar(value, len(site.hosts) * len(groups), progress) as bar:
-        raw = sweep.run(batch_cells, bar)
+    layers = tuple(site.hosts)
+    about = {"value": value, "model": _called(model), "metric": _named(metric), "layers": layers, "positions": groups}
+    scores = Scores.of({**about, "inputs": digest(pair)}, ends, file)
+    pace = Pace(memory_of(next(model.embed_tokens._module.parameters()).device), batch_cells)
+    with Bar(value, scores.raw.numel(), progress) as bar:
+        Sweep(cells=cells, layers=layers, groups=groups, metric=metric, pace=pace).run(scores, bar)
+    raw = scores.raw
     return PatchResult(
         effects=(raw - ends[1]) / (ends[0] - ends[1]),
         raw=raw,
-        layers=tuple(site.hosts),
+        layers=layers,
         positions=groups,
         clean=ends[0],
         corrupt=ends[1],
         value=value,
-        settings={"model": _called(model), "metric": _named(metric), "batch_cells": batch_cells, "cells": way},
+        settings={"model": about["model"], "metric": about["metric"], "batch_cells": batch_cells, "cells": way},
     )
 
 

@@ -37,6 +37,9 @@ class Cells(Protocol):
     def cut(self, layer: int, group: tuple[int, ...]) -> int:
         """The first position that a cell runs."""
 
+    def work(self, layer: int, cut: int) -> tuple[int, int]:
+        """How many rows of how many blocks a cell runs."""
+
     def logits(self, layer: int, cells: Groups) -> Tensor:
         """The measured logits of some cells of one block, ``[cells, vocab]``."""
 

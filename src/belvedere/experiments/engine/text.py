@@ -98,6 +98,10 @@ class TextCells:
         """The first position that a cell runs."""
         return self.replay.cut(self._start(layer), min(*group, self.replay.side.last))
 
+    def work(self, layer: int, cut: int) -> tuple[int, int]:
+        """How many rows of how many blocks a cell runs."""
+        return self.replay.length - cut, self.model.num_layers - self._start(layer)
+
     @torch.no_grad()
     def logits(self, layer: int, cells: Groups) -> Tensor:
         """The measured logits of some cells of one block, ``[cells, vocab]``."""

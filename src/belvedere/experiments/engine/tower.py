@@ -89,6 +89,10 @@ class TowerCells:
         """A tower's rows see each other, so all of them run."""
         return 0
 
+    def work(self, layer: int, cut: int) -> tuple[int, int]:
+        """How many rows of how many blocks a cell runs."""
+        return 1, len(self.staged.blocks) - layer + self.model.num_layers
+
     @torch.no_grad()
     def logits(self, layer: int, cells: Groups) -> Tensor:
         """The measured logits of some cells of one block, ``[cells, vocab]``."""

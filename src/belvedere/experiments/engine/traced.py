@@ -62,6 +62,10 @@ class TracedCells:
         """Every position is run."""
         return 0
 
+    def work(self, layer: int, cut: int) -> tuple[int, int]:
+        """How many rows of how many blocks a cell runs."""
+        return 1, self.model.num_layers
+
     def logits(self, layer: int, cells: Groups) -> Tensor:
         """The measured logits of some cells of one block, ``[cells, vocab]``."""
         rows = torch.tensor([number for group in cells for number in group])
