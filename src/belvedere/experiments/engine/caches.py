@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache
 
-__all__ = ["Given", "Noted", "Prefix", "Read", "Reading"]
+__all__ = ["Given", "Noted", "Prefix", "Read", "Reading", "Replacing"]
 
 
 class Noted(Cache):
@@ -119,6 +119,31 @@ class Reading(Prefix):
     def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any) -> Any:
         """Take them."""
         self.read = layer_idx, super().update(key_states, value_states, layer_idx)
+        raise Read
+
+
+class Replacing(Reading):
+    """Takes the keys and values of some rows of a block, each of one copy, into what was noted of all others.
+
+    Args:
+        noted: What the run left.
+        copies: The copy of each row.
+        rows: Its position.
+        times: How many copies there are.
+    """
+
+    def __init__(self, noted: Noted, copies: Tensor, rows: Tensor, times: int) -> None:
+        super().__init__(noted, lambda *_: None, 0, times)
+        self.copies, self.rows = copies, rows
+
+    def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any) -> Any:
+        """Take them."""
+        made = []
+        for old, new in zip(self.noted.keys[layer_idx], (key_states, value_states), strict=True):
+            held = self._copied(old).clone()
+            held[self.copies, :, self.rows] = new[0].transpose(0, 1)
+            made.append(held)
+        self.read = layer_idx, tuple(made)
         raise Read
 
 

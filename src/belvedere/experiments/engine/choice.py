@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Protocol
 
@@ -18,11 +18,17 @@ if TYPE_CHECKING:
     from belvedere.experiments.sites import Site
     from belvedere.standardized import StandardizedTransformer
 
+Cell = tuple[int, tuple[int, ...]]
+
 __all__ = ["Cells", "cells_of"]
 
 
 class Cells(Protocol):
-    """The cells of a sweep."""
+    """The cells of a sweep, each a block and the positions that are patched there."""
+
+    @property
+    def mixes(self) -> bool:
+        """Whether cells of different blocks share a forward."""
 
     @property
     def ends(self) -> tuple[Tensor, Tensor]:
@@ -40,8 +46,8 @@ class Cells(Protocol):
     def work(self, layer: int, cut: int) -> tuple[int, int]:
         """How many rows of how many blocks a cell runs."""
 
-    def logits(self, layer: int, cells: Groups) -> Tensor:
-        """The measured logits of some cells of one block, ``[cells, vocab]``."""
+    def logits(self, cells: Sequence[Cell]) -> Tensor:
+        """The measured logits of some cells, ordered by block, ``[cells, vocab]``."""
 
 
 class Tried(Cells, Protocol):

@@ -106,21 +106,29 @@ class Pace:
     _size: int = FIRST
     _speeds: dict[int, float] = field(default_factory=dict)
     _bytes: float = 0.0
+    _free: int | None = None
 
     def size(self, rows: int) -> int:
         """How many cells of so many rows the next forward takes."""
         if self.fixed is not None:
             return self.fixed
-        free = self.memory.free()
-        if free is None:
+        if self._free is None:
+            self._free = self.memory.free() or 0
+        if not self._free:
             return UNMEASURED
-        fitting = int(free * SHARE / (self._bytes * rows)) if self._bytes else self._size
+        fitting = int(self._free * SHARE / (self._bytes * rows)) if self._bytes else self._size
         return max(1, min(self._size, fitting))
 
     @contextmanager
-    def measured(self, cells: int, rows: int, blocks: int) -> Iterator[None]:
-        """While it holds, a forward of some cells runs: so many rows of each, through so many blocks."""
-        if self.fixed is not None:
+    def measured(self, cells: int, rows: int, work: int) -> Iterator[None]:
+        """While it holds, a forward of some cells runs.
+
+        Args:
+            cells: How many.
+            rows: How many rows each has.
+            work: Over all cells, how many rows pass how many blocks.
+        """
+        if self.fixed is not None or cells in self._speeds:
             yield
             return
         self.memory.begin()
@@ -128,13 +136,12 @@ class Pace:
         yield
         seconds = time.perf_counter() - start
         self._bytes = max(self._bytes, self.memory.taken() / (cells * rows))
+        self._free = None
         if cells == self._size:
-            self._settle(cells * rows * (blocks + 1) / seconds)
+            self._settle(work / seconds)
 
     def _settle(self, speed: float) -> None:
         """Double the size while that is faster, and keep the best one after."""
-        if self._size in self._speeds:
-            return
         self._speeds[self._size] = speed
         half = self._speeds.get(self._size // 2)
         if half is not None and speed < GAIN * half:

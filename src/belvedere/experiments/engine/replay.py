@@ -7,8 +7,9 @@ ready.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,7 +17,7 @@ import torch
 from torch import Tensor
 
 from belvedere.errors import InputError
-from belvedere.experiments.engine.caches import Given, Noted, Prefix, Read, Reading
+from belvedere.experiments.engine.caches import Given, Noted, Prefix, Read, Reading, Replacing
 from belvedere.experiments.engine.cuts import EVERY, cuts_of
 from belvedere.experiments.engine.growth import Copies, is_square
 from belvedere.experiments.engine.observed import (
@@ -33,10 +34,27 @@ from belvedere.staged.answers import answered
 if TYPE_CHECKING:
     from belvedere.standardized import StandardizedTransformer
 
-__all__ = ["Replay"]
+__all__ = ["Entry", "Replay"]
 
 MASK = "attention_mask"
 P = TypeVar("P", bound=Prefix)
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """Copies of a run that enter a replay at one block.
+
+    Args:
+        start: The first block that they run; the number of blocks, to run none.
+        hidden: What enters it, ``[copies, positions, hidden]``, from the cut on.
+        copies: The copy of each vector in which they differ from the run.
+        rows: Its position.
+    """
+
+    start: int
+    hidden: Tensor
+    copies: Tensor
+    rows: Tensor
 
 
 class Replay:
@@ -63,6 +81,7 @@ class Replay:
         self.added = self._between() if run.seams else {}
         self._states: dict[tuple[int, int], dict[int, Tensor]] = {}
         self._cuts: dict[int, Tensor] = {}
+        self._last_cuts: dict[int, list[int]] = {}
 
     def _between(self) -> dict[int, Tensor]:
         """What the stack adds behind blocks, by block."""
@@ -88,22 +107,25 @@ class Replay:
             self._cuts[start] = cuts_of(masks, self.length, kept(self.side.encoding))
         return self._cuts[start]
 
-    def cut(self, start: int, position: int) -> int:
-        """The last position up to this one from which the blocks can run alone."""
-        return int(self.cuts(start)[: position + 1].nonzero().max())
+    def last_cuts(self, start: int) -> list[int]:
+        """For each position the last one up to it from which the blocks from ``start`` on can run alone."""
+        if start not in self._last_cuts:
+            places = torch.where(self.cuts(start), torch.arange(self.length + 1), 0)
+            self._last_cuts[start] = places.cummax(0).values.tolist()
+        return self._last_cuts[start]
 
-    def logits(self, start: int, hidden: Tensor, cut: int) -> Tensor:
+    def logits(self, entries: Sequence[Entry], cut: int) -> Tensor:
         """The logits of the measured position, ``[copies, vocab]``.
 
         Args:
-            start: The first block to run; the number of blocks, to run none.
-            hidden: What enters it, ``[copies, positions, hidden]``, from the cut on.
+            entries: Copies by where they enter, in the order of the blocks.
             cut: The first position that is run.
         """
-        last = self.side.last - cut
-        if start < len(self.blocks):
-            hidden, last = self._through(start, hidden, cut), 0
-        projected = self.model.lm_head._module(self.model.norm._module(hidden[:, last : last + 1]))
+        place = self.side.last - cut
+        ended = [entry.hidden[:, place : place + 1] for entry in entries if entry.start == len(self.blocks)]
+        through = [entry for entry in entries if entry.start < len(self.blocks)]
+        last = torch.cat([*([self._through(through, cut)] if through else []), *ended])
+        projected = self.model.lm_head._module(self.model.norm._module(last))
         return as_logits(projected, self.model._module, self.model.config)[:, 0]
 
     def behind(self, number: int, hidden: Tensor, cut: int) -> Tensor:
@@ -111,29 +133,50 @@ class Replay:
         added = self.added.get(number)
         return hidden if added is None else hidden + added[:, cut:]
 
-    def _through(self, start: int, hidden: Tensor, cut: int) -> Tensor:
+    def _through(self, entries: Sequence[Entry], cut: int) -> Tensor:
         """The last block's stream at the measured position, ``[copies, 1, hidden]``."""
-        copies = Copies(len(hidden), self.length, cut)
-        prefix = self._prefix(Prefix, cut, len(hidden)) if cut else None
-        shared: dict[int, Any] = {}
-        for number in range(start, len(self.blocks) - 1):
-            output = self._call(number, hidden, copies, prefix, shared)
-            hidden = self.behind(number, first(output), cut)
-        return self._ending(hidden, copies, prefix, shared)
+        waiting = {entry.start: entry for entry in entries}
+        end = len(self.blocks) - 1
+        hidden, shared = entries[0].hidden[:0], dict[int, Any]()
+        for number in range(entries[0].start, end):
+            if number in waiting:
+                hidden = torch.cat([hidden, waiting[number].hidden])
+            copies = Copies(len(hidden), self.length, cut)
+            prefix = self._prefix(Prefix, cut, len(hidden)) if cut else None
+            hidden = self.behind(number, first(self._call(number, hidden, copies, prefix, shared)), cut)
+        parts = [self._ending(hidden, cut, shared)] if len(hidden) else []
+        if end in waiting:
+            parts.append(self._ending(waiting[end].hidden, cut, shared, waiting[end]))
+        return torch.cat(parts)
 
     def _prefix(self, kind: type[P], cut: int, times: int) -> P:
         return kind(self.run.noted, lambda *of: self._state(*of, cut), cut, times)
 
-    def _ending(self, hidden: Tensor, copies: Copies, prefix: Prefix | None, shared: dict[int, Any]) -> Tensor:
-        """The last block, of which the other positions' keys and values are all that anyone reads."""
-        number, cut, last = len(self.blocks) - 1, copies.start, self.side.last
+    def _ending(self, hidden: Tensor, cut: int, shared: dict[int, Any], entry: Entry | None = None) -> Tensor:
+        """The last block, of which the other positions' keys and values are all that anyone reads.
+
+        Args:
+            hidden: What enters it, from the cut on.
+            cut: The first position that is run.
+            shared: What the blocks before left for it.
+            entry: Where these copies enter, if they enter here: all other positions have their keys already.
+        """
+        number, place, times = len(self.blocks) - 1, self.side.last - cut, len(hidden)
+        copies = Copies(times, self.length, cut)
         if not (self.shares and self._keyed[number] and self._masks(number) != [None]):
-            return first(self._call(number, hidden, copies, prefix, shared))[:, last - cut : last - cut + 1]
-        reading = self._prefix(Reading, cut, len(hidden))
+            prefix = self._prefix(Prefix, cut, times) if cut else None
+            return first(self._call(number, hidden, copies, prefix, shared))[:, place : place + 1]
+        if entry is None:
+            reading: Reading = self._prefix(Reading, cut, times)
+        else:
+            reading = Replacing(self.run.noted, entry.copies, entry.rows, times)
+            copies = Copies(1, self.length, rows=entry.rows)
+            hidden = hidden[entry.copies, entry.rows - cut][None]
         with suppress(Read):
             self._call(number, hidden, copies, reading, shared)
-        at_last = Copies(len(hidden), self.length, last, last + 1)
-        return first(self._call(number, hidden[:, last - cut : last - cut + 1], at_last, Given(reading), shared))
+        last = entry.hidden if entry is not None else hidden
+        at_last = Copies(times, self.length, self.side.last, self.side.last + 1)
+        return first(self._call(number, last[:, place : place + 1], at_last, Given(reading), shared))
 
     def _call(
         self, number: int, hidden: Tensor, copies: Copies, cache: Noted | None, shared: dict[int, Any] | None = None

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,9 +58,10 @@ class Scores:
             made._read(made.path)
         return made
 
-    def put(self, layer: int, columns: list[int], scores: Tensor) -> None:
-        """Note what some cells of a row measured, and write it down now and then."""
-        self.raw[layer, columns] = scores.float().cpu()
+    def put(self, cells: Sequence[Sequence[int]], scores: Tensor) -> None:
+        """Note what some cells, by row and column, measured, and write it down now and then."""
+        for (row, column), score in zip(cells, scores.float().tolist(), strict=True):
+            self.raw[row, column] = score
         if time.monotonic() - self._written > SECONDS:
             self.write()
 

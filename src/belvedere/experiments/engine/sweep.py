@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import torch
+
 if TYPE_CHECKING:
     from belvedere.experiments.engine.choice import Cells
     from belvedere.experiments.engine.pace import Pace
@@ -36,27 +38,40 @@ class Sweep:
 
     def run(self, scores: Scores, bar: Bar) -> None:
         """Measure every cell that has no score yet."""
-        bar.advance(int((~scores.raw.isnan()).sum()))
+        left = scores.raw.isnan().nonzero().tolist()
+        bar.advance(scores.raw.numel() - len(left))
+        idle = [cell for cell in left if self.cells.is_idle(*self._named(cell))]
+        scores.put(idle, torch.full((len(idle),), scores.ends[1]))
+        bar.advance(len(idle))
+        begun = {(row, column): self.cells.cut(*self._named((row, column))) for row, column in left}
+        for row, column in idle:
+            del begun[row, column]
         try:
-            for row, layer in enumerate(self.layers):
-                self._row(row, layer, scores, bar)
+            for waiting in self._queues(begun):
+                self._measure(waiting, begun, scores, bar)
         finally:
             scores.write()
 
-    def _row(self, row: int, layer: int, scores: Scores, bar: Bar) -> None:
-        """The cells of one block; those that begin near each other are run together."""
-        left = scores.raw[row].isnan().nonzero().flatten().tolist()
-        idle = [column for column in left if self.cells.is_idle(layer, self.groups[column])]
-        if idle:
-            scores.raw[row, idle] = scores.ends[1]
-            bar.advance(len(idle))
-        cuts = {column: self.cells.cut(layer, self.groups[column]) for column in set(left) - set(idle)}
-        waiting = sorted(cuts, key=lambda column: (cuts[column], column))
+    def _queues(self, begun: dict[tuple[int, int], int]) -> list[list[tuple[int, int]]]:
+        """The cells that may share a forward, those that begin near each other together."""
+        if self.cells.mixes:
+            return [sorted(begun, key=lambda cell: (begun[cell], cell[1], cell[0]))]
+        return [[cell for cell in sorted(begun) if cell[0] == row] for row in range(len(self.layers))]
+
+    def _measure(
+        self, waiting: list[tuple[int, int]], begun: dict[tuple[int, int], int], scores: Scores, bar: Bar
+    ) -> None:
         while waiting:
-            rows, blocks = self.cells.work(layer, cuts[waiting[0]])
+            rows, _ = self.cells.work(self.layers[waiting[0][0]], begun[waiting[0]])
             size = self.pace.size(rows)
-            columns, waiting = waiting[:size], waiting[size:]
-            with self.pace.measured(len(columns), rows, blocks):
-                logits = self.cells.logits(layer, tuple(self.groups[column] for column in columns))
-                scores.put(row, columns, self.metric(logits))
-            bar.advance(len(columns))
+            chosen, waiting = waiting[:size], waiting[size:]
+            # Those of later blocks join when the run has come there.
+            chosen.sort()
+            blocks = sum(self.cells.work(self.layers[row], 0)[1] for row, _ in chosen)
+            with self.pace.measured(len(chosen), rows, rows * blocks):
+                scores.put(chosen, self.metric(self.cells.logits([self._named(cell) for cell in chosen])))
+            bar.advance(len(chosen))
+
+    def _named(self, cell: tuple[int, int] | list[int]) -> tuple[int, tuple[int, ...]]:
+        """The block and the positions of a cell."""
+        return self.layers[cell[0]], self.groups[cell[1]]

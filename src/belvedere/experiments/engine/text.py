@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -13,7 +15,7 @@ from torch import Tensor
 from belvedere.errors import InputError
 from belvedere.experiments.engine.observed import Observed, noting, noting_calls, observe
 from belvedere.experiments.engine.places import Place, by_prompt, mixer_of, places_of, rows_at
-from belvedere.experiments.engine.replay import Replay
+from belvedere.experiments.engine.replay import Entry, Replay
 from belvedere.experiments.runs import joined
 from belvedere.select import First
 
@@ -63,10 +65,10 @@ class TextCells:
             run = observe(self.model, joined(*sides), [side.last for side in sides])
         self.replay = Replay(self.model, self.pair.corrupt, run)
         self.replay.shares = self.shares
-        self._changed = {}
+        self._changed: dict[int, list[bool]] = {}
         for number in self.site.hosts:
             corrupt, clean = self._values(number)
-            self._changed[number] = (clean != corrupt).any(-1).cpu()
+            self._changed[number] = (clean != corrupt).any(-1).tolist()
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -81,6 +83,11 @@ class TextCells:
         corrupt, clean = self.replay.run.logits.float().split(1)
         return clean, corrupt
 
+    @property
+    def mixes(self) -> bool:
+        """Cells of later blocks join a replay when it has come there, unless blocks hand something to each other."""
+        return not any(call.shared for call in self.replay.run.calls)
+
     def kind(self, layer: int) -> str:
         """What sets a block apart from others of the site."""
         return type(self.mixers[layer]).__name__ if self.inside else ""
@@ -88,7 +95,7 @@ class TextCells:
     def is_idle(self, layer: int, group: tuple[int, ...]) -> bool:
         """Whether a patch cannot change the measured logits."""
         last, start = self.replay.side.last, self._start(layer)
-        if not self._changed[layer][list(group)].any():
+        if not any(self._changed[layer][number] for number in group):
             return True
         if start == self.model.num_layers:
             return last not in group
@@ -96,27 +103,31 @@ class TextCells:
 
     def cut(self, layer: int, group: tuple[int, ...]) -> int:
         """The first position that a cell runs."""
-        return self.replay.cut(self._start(layer), min(*group, self.replay.side.last))
+        return int(self.replay.last_cuts(self._start(layer))[min(*group, self.replay.side.last)])
 
     def work(self, layer: int, cut: int) -> tuple[int, int]:
         """How many rows of how many blocks a cell runs."""
         return self.replay.length - cut, self.model.num_layers - self._start(layer)
 
     @torch.no_grad()
-    def logits(self, layer: int, cells: Groups) -> Tensor:
-        """The measured logits of some cells of one block, ``[cells, vocab]``."""
-        cut = min(self.cut(layer, group) for group in cells)
-        copies = torch.tensor([copy for copy, group in enumerate(cells) for _ in group])
-        rows = torch.tensor([number for group in cells for number in group])
+    def logits(self, cells: Sequence[tuple[int, tuple[int, ...]]]) -> Tensor:
+        """The measured logits of some cells, ordered by block, ``[cells, vocab]``."""
+        cut = min(self.cut(*cell) for cell in cells)
+        entries = [self._entry(layer, [group for _, group in alike], cut) for layer, alike in groupby(cells, itemgetter(0))]
+        return self.replay.logits(entries, cut).float()
+
+    def _entry(self, layer: int, groups: Sequence[tuple[int, ...]], cut: int) -> Entry:
+        """The cells of one block, as they enter a replay."""
+        copies = torch.tensor([copy for copy, group in enumerate(groups) for _ in group])
+        rows = torch.tensor([number for group in groups for number in group])
         vectors = self._patched(layer, rows)
         run = self.replay.run
         stream = (run.entering if self.enters else run.leaving)[layer][:1, cut:]
-        hidden = stream.expand(len(cells), -1, -1).clone()
-        reached = rows >= cut
-        hidden[copies[reached], rows[reached] - cut] = vectors[reached].to(hidden)
+        hidden = stream.expand(len(groups), -1, -1).clone()
+        hidden[copies, rows - cut] = vectors.to(hidden)
         if not self.enters:
             hidden = self.replay.behind(layer, hidden, cut)
-        return self.replay.logits(self._start(layer), hidden, cut).float()
+        return Entry(self._start(layer), hidden, copies, rows)
 
     def vectors(self, layer: int, rows: Tensor) -> tuple[Tensor, Tensor]:
         """The site's value at some positions in the clean and in the corrupt run, ``[rows, width]``."""

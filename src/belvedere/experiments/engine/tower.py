@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -75,6 +75,11 @@ class TowerCells:
         corrupt, clean = self._logits.split(1)
         return clean, corrupt
 
+    @property
+    def mixes(self) -> bool:
+        """Only cells of one block share a forward."""
+        return False
+
     def kind(self, layer: int) -> str:
         """What sets a block apart from others of the site."""
         return type(self.mixers[layer]).__name__ if self.inside else ""
@@ -94,11 +99,12 @@ class TowerCells:
         return 1, len(self.staged.blocks) - layer + self.model.num_layers
 
     @torch.no_grad()
-    def logits(self, layer: int, cells: Groups) -> Tensor:
+    def logits(self, cells: Sequence[tuple[int, tuple[int, ...]]]) -> Tensor:
         """The measured logits of some cells of one block, ``[cells, vocab]``."""
+        layer = cells[0][0]
         state = self._state(len(cells))
-        rows = torch.tensor([number for group in cells for number in group])
-        copies = torch.tensor([copy for copy, group in enumerate(cells) for _ in group])
+        rows = torch.tensor([number for _, group in cells for number in group])
+        copies = torch.tensor([copy for copy, (_, group) in enumerate(cells) for _ in group])
         stream = (self._entering if self.enters else self._leaving)[layer][0]
         patched = stream.repeat(len(cells), 1, 1)
         patched[copies, rows] = self._patched(layer, rows).to(patched)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -50,6 +51,11 @@ class TracedCells:
         """The measured logits of the clean and of the corrupt run, ``[1, vocab]``."""
         return self._clean, next_logits(self.model, self.pair.corrupt)
 
+    @property
+    def mixes(self) -> bool:
+        """Only cells of one block share a forward."""
+        return False
+
     def kind(self, layer: int) -> str:
         """All blocks are alike."""
         return ""
@@ -66,11 +72,12 @@ class TracedCells:
         """How many rows of how many blocks a cell runs."""
         return 1, self.model.num_layers
 
-    def logits(self, layer: int, cells: Groups) -> Tensor:
+    def logits(self, cells: Sequence[tuple[int, tuple[int, ...]]]) -> Tensor:
         """The measured logits of some cells of one block, ``[cells, vocab]``."""
-        rows = torch.tensor([number for group in cells for number in group])
-        copies = torch.tensor([copy for copy, group in enumerate(cells) for _ in group])
-        source = self._held[layer][[self._index[number] for group in cells for number in group]]
+        layer = cells[0][0]
+        rows = torch.tensor([number for _, group in cells for number in group])
+        copies = torch.tensor([copy for copy, (_, group) in enumerate(cells) for _ in group])
+        source = self._held[layer][[self._index[number] for _, group in cells for number in group]]
         encoding = repeated(self.pair.corrupt.encoding, len(cells))
         return _patched(self.model, encoding, self.pair.corrupt.last, self.site, layer, copies, rows, source)
 

@@ -34,7 +34,7 @@ def holds(cells: Tried, model: StandardizedTransformer, pair: Pair, site: Site, 
             held = nnsight.save(site.rows(layer, rows))
             site.put(layer, rows, clean)
             theirs = nnsight.save(model.logits[:, pair.corrupt.last].float())
-        ours = cells.logits(layer, (group,))
+        ours = cells.logits([(layer, group)])
         if not agree(corrupt, held, dtype) or not agree(ours, theirs, dtype):
             return False
     return True
