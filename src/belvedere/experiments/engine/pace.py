@@ -13,7 +13,7 @@ import torch
 
 __all__ = ["Memory", "Pace", "memory_of"]
 
-FIRST, MOST = 16, 256
+FIRST, MOST = 32, 256
 #: Where nothing is known of the memory.
 UNMEASURED = 32
 #: How much of what is free may be taken.

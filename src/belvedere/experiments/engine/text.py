@@ -109,12 +109,15 @@ class TextCells:
         """How many rows of how many blocks a cell runs."""
         return self.replay.length - cut, self.model.num_layers - self._start(layer)
 
-    @torch.no_grad()
     def logits(self, cells: Sequence[tuple[int, tuple[int, ...]]]) -> Tensor:
         """The measured logits of some cells, ordered by block, ``[cells, vocab]``."""
         cut = min(self.cut(*cell) for cell in cells)
-        entries = [self._entry(layer, [group for _, group in alike], cut) for layer, alike in groupby(cells, itemgetter(0))]
-        return self.replay.logits(entries, cut).float()
+        alike = groupby(cells, itemgetter(0))
+        with torch.inference_mode():
+            entries = [self._entry(layer, [group for _, group in found], cut) for layer, found in alike]
+            logits = self.replay.logits(entries, cut).float()
+        # Outside of inference mode a copy is a tensor like any other, for whatever a metric does.
+        return logits.clone()
 
     def _entry(self, layer: int, groups: Sequence[tuple[int, ...]], cut: int) -> Entry:
         """The cells of one block, as they enter a replay."""
