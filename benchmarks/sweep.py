@@ -89,7 +89,12 @@ def trained(name: str) -> Case:
 def random() -> Case:
     """LLaVA's shape, 150M parameters, three pictures of 10 x 10 patches as 300 image tokens."""
     tower = CLIPVisionConfig(
-        hidden_size=512, intermediate_size=2048, num_hidden_layers=8, num_attention_heads=8, image_size=140, patch_size=14
+        hidden_size=512,
+        intermediate_size=2048,
+        num_hidden_layers=8,
+        num_attention_heads=8,
+        image_size=140,
+        patch_size=14,
     )
     text = LlamaConfig(
         hidden_size=768, intermediate_size=2048, num_hidden_layers=16, num_attention_heads=12, vocab_size=8192
@@ -108,7 +113,7 @@ def random() -> Case:
         for _ in range(2)
     )
     model = StandardizedTransformer(module)
-    return Case("random-llava", model, clean, corrupt, logit_difference(9, 20), step=20, every=16)
+    return Case("random-llava", model, clean, corrupt, logit_difference(9, 20), step=20, every=15)
 
 
 @torch.no_grad()
@@ -166,9 +171,7 @@ def by_hooks(case: Case) -> Tensor:
 
 def by_patch(case: Case) -> PatchResult:
     """The sweep."""
-    return patch(
-        case.model, case.clean, case.corrupt, VALUE, case.metric, positions=case.positions, progress=False
-    )
+    return patch(case.model, case.clean, case.corrupt, VALUE, case.metric, positions=case.positions, progress=False)
 
 
 def timed(run: Callable[[Case], Any], case: Case, clock: Callable[[], float]) -> tuple[float, Any]:

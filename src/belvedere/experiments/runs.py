@@ -100,7 +100,8 @@ def joined(first: Side, second: Side) -> dict[str, Any]:
     if not alike:
         raise InputError("the two inputs have different fields, or fields of different shapes")
     return {
-        key: torch.cat([held, two[key]]) if isinstance(held, Tensor) and held.ndim else held for key, held in one.items()
+        key: torch.cat([held, two[key]]) if isinstance(held, Tensor) and held.ndim else held
+        for key, held in one.items()
     }
 
 

@@ -89,5 +89,4 @@ def _tried(
         cells = made()
         return cells if holds(cells, model, pair, site, groups) else None
     except Exception:
-        import os, sys, traceback; os.environ.get("ENGINE_DEBUG") and sys.stderr.write("".join(traceback.format_exc().splitlines(True)[-5:]))
         return None

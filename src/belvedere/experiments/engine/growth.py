@@ -54,9 +54,9 @@ class Copies:
         if isinstance(two, Mapping):
             # What blocks leave in it is theirs; what is in it already is of whole prompts.
             whole = Copies(self.times, self.length)
-            others = one if isinstance(one, Mapping) else {}
+            known: Mapping[Any, Any] = one if isinstance(one, Mapping) else {}
             made: Any = type(two)()
-            made.update({name: whole._new(others.get(name), held) for name, held in two.items()})
+            made.update({name: whole._new(known.get(name), held) for name, held in two.items()})
             return made
         return two
 

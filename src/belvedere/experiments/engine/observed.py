@@ -162,7 +162,7 @@ def logits_of(output: Any) -> Tensor:
     held = getattr(output, "logits", None)
     if held is None:
         held = next(one for one in output if isinstance(one, Tensor) and one.ndim == 3)
-    return held  # type: ignore[no-any-return]
+    return held
 
 
 def split(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, BlockCall]:
@@ -170,7 +170,7 @@ def split(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, BlockC
     keyword = "" if args else next(iter(kwargs))
     stream = args[0] if args else kwargs[keyword]
     rest = {name: held for name, held in kwargs.items() if name != keyword}
-    places = [*enumerate(args[1:]), *rest.items()]
+    places: list[tuple[str | int, Any]] = [*enumerate(args[1:]), *rest.items()]
     cache = next((place for place, held in places if isinstance(held, Cache)), None)
     shared = {name: held for name, held in rest.items() if isinstance(held, Mapping)}
     kept = {**rest, **{name: copy(held) for name, held in shared.items()}}
@@ -219,5 +219,3 @@ def _kept(output: Any) -> Any:
 def _in_order(number: int, expected: int) -> None:
     if number != expected:
         raise InputError(f"the text blocks do not run once each and in order: block {number} came at place {expected}")
-
-

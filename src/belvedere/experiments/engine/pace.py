@@ -126,7 +126,7 @@ class Pace:
         Args:
             cells: How many.
             rows: How many rows each has.
-            work: Over all cells, how many rows pass how many blocks.
+            work: How many rows pass how many blocks, of those that each cell needs by itself.
         """
         if self.fixed is not None or cells in self._speeds:
             yield

@@ -150,7 +150,7 @@ class Replay:
         return torch.cat(parts)
 
     def _prefix(self, kind: type[P], cut: int, times: int) -> P:
-        return kind(self.run.noted, lambda *of: self._state(*of, cut), cut, times)
+        return kind(self.run.noted, lambda layer, state: self._state(layer, state, cut), cut, times)
 
     def _ending(self, hidden: Tensor, cut: int, shared: dict[int, Any], entry: Entry | None = None) -> Tensor:
         """The last block, of which the other positions' keys and values are all that anyone reads.
@@ -231,7 +231,11 @@ class Replay:
 
     def _is_bare(self, number: int) -> bool:
         """Whether a block's attention is causal because it gets no mask, which holds from the first position on."""
-        return self.run.calls[number].kwargs.get(MASK, 0) is None and not self._recurrent[number] and "sdpa" in self._kernel
+        return (
+            self.run.calls[number].kwargs.get(MASK, 0) is None
+            and not self._recurrent[number]
+            and "sdpa" in self._kernel
+        )
 
     def _masks(self, number: int) -> list[Any]:
         """What a block's attention is masked by."""
@@ -259,8 +263,6 @@ class Replay:
             self._call(layer, self.run.entering[layer][:1, :cut], before, noted)
             held[cut] = noted.states[layer, number]
         return held[cut]
-
-
 
 
 def _numbers(block: torch.nn.Module) -> set[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING
 
 import torch
@@ -67,8 +68,8 @@ class Sweep:
             chosen, waiting = waiting[:size], waiting[size:]
             # Those of later blocks join when the run has come there.
             chosen.sort()
-            blocks = sum(self.cells.work(self.layers[row], 0)[1] for row, _ in chosen)
-            with self.pace.measured(len(chosen), rows, rows * blocks):
+            work = sum(prod(self.cells.work(self.layers[row], begun[row, column])) for row, column in chosen)
+            with self.pace.measured(len(chosen), rows, work):
                 scores.put(chosen, self.metric(self.cells.logits([self._named(cell) for cell in chosen])))
             bar.advance(len(chosen))
 

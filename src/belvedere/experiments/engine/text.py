@@ -80,8 +80,8 @@ class TextCells:
     @property
     def ends(self) -> tuple[Tensor, Tensor]:
         """The logits of the clean and of the corrupt run, ``[1, vocab]``."""
-        corrupt, clean = self.replay.run.logits.float().split(1)
-        return clean, corrupt
+        logits = self.replay.run.logits.float()
+        return logits[1:], logits[:1]
 
     @property
     def mixes(self) -> bool:

@@ -72,8 +72,8 @@ class TowerCells:
     @property
     def ends(self) -> tuple[Tensor, Tensor]:
         """The logits of the clean and of the corrupt run, ``[1, vocab]``."""
-        corrupt, clean = self._logits.split(1)
-        return clean, corrupt
+        logits = self._logits
+        return logits[1:], logits[:1]
 
     @property
     def mixes(self) -> bool:
@@ -136,7 +136,9 @@ class TowerCells:
         entering = self._entering[layer][0]
         with answered(list(answers), list(answers.values())):
             # Without what mixes positions, a block is of each row alone, so that any rows make a picture.
-            output = state.calls[layer](self.staged.blocks[layer], state.native(entering[rows.to(entering.device)][None]))
+            output = state.calls[layer](
+                self.staged.blocks[layer], state.native(entering[rows.to(entering.device)][None])
+            )
         return state.standard(output)[0]
 
     def _values(self, layer: int) -> Tensor:
