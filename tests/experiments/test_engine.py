@@ -217,18 +217,67 @@ def test_an_engine_that_is_wrong_is_found_out_and_not_used(monkeypatch):
         return entry
 
     monkeypatch.setattr(text, "_entry", shifted)
-    check("llava", "layers.layer_output", [5, 9, 12], way=ALL)
+    model, (clean, corrupt) = StandardizedTransformer(build("llava").double()), pair_of("llava")
+    result = patch(model, clean, corrupt, "layers.layer_output", METRIC, positions=[5, 9], layers=[0, 1])
+    assert result.settings["cells"] == ALL
+    assert result.settings["because"] == "InputError: a trial did not agree with a whole forward"
+    by_hand = swept(model, clean, corrupt, "layers.layer_output", METRIC, [0, 1], [[5], [9]])
+    torch.testing.assert_close(result.raw, by_hand, atol=1e-5, rtol=0)
 
 
-def test_an_edit_that_lives_on_the_model_is_part_of_every_cell():
-    model = StandardizedTransformer(build("llava").double())
+def trials(monkeypatch):
+    """The blocks of every trial from now on."""
+    seen, holds = [], engine.choice.holds
+    monkeypatch.setattr(engine.choice, "holds", lambda *given: seen.append(given) or holds(*given))
+    return seen
+
+
+def test_a_trial_holds_for_inputs_of_the_same_shapes_and_no_others(monkeypatch):
+    model, (clean, corrupt), seen = StandardizedTransformer(build("llava")), pair_of("llava"), trials(monkeypatch)
+    clean, corrupt = ({**side, "pixel_values": side["pixel_values"].float()} for side in (clean, corrupt))
+
+    def run(*sides):
+        return patch(model, *sides, "layers.layer_output", METRIC, positions=[7, 12])
+
+    first = run(clean, corrupt)
+    second = run(corrupt, clean)
+    assert len(seen) == 1
+    assert first.settings["cells"] == second.settings["cells"] == BOTH
+    by_hand = swept(model, corrupt, clean, "layers.layer_output", METRIC, second.layers, second.positions)
+    torch.testing.assert_close(second.raw, by_hand, atol=1e-5, rtol=0)
+    longer = [
+        {
+            **side,
+            **{key: torch.nn.functional.pad(side[key], (0, 1), value=1) for key in ("input_ids", "attention_mask")},
+        }
+        for side in (clean, corrupt)
+    ]
+    run(*longer)
+    assert len(seen) == 2
+
+
+def test_a_trial_does_not_hold_for_a_model_that_was_changed(monkeypatch):
+    model, (clean, corrupt), seen = (
+        StandardizedTransformer(build("llava").double()),
+        pair_of("llava"),
+        trials(monkeypatch),
+    )
+
+    def run():
+        return patch(model, clean, corrupt, "layers.layer_output", METRIC, positions=[7, 12])
+
+    run()
+    handle = model.layers[1].mlp._module.register_forward_hook(lambda *_: None)
+    run()
+    handle.remove()
+    assert len(seen) == 2
     with model.edit(inplace=True):
         model.layers[1].mlp.mlp_output[:] *= 0.5
-    clean, corrupt = pair_of("llava")
-    result = patch(model, clean, corrupt, "layers.layer_output", METRIC, positions=[7, 12])
-    assert result.settings["cells"] == ALL
-    by_hand = swept(model, clean, corrupt, "layers.layer_output", METRIC, result.layers, result.positions)
-    torch.testing.assert_close(result.raw, by_hand, atol=1e-5, rtol=0)
+    edited = run()
+    assert len(seen) == 4
+    assert edited.settings["cells"] == ALL
+    by_hand = swept(model, clean, corrupt, "layers.layer_output", METRIC, edited.layers, edited.positions)
+    torch.testing.assert_close(edited.raw, by_hand, atol=1e-5, rtol=0)
 
 
 def test_a_hook_that_lives_on_a_module_is_part_of_every_cell():

@@ -11,6 +11,7 @@ from belvedere.experiments import logit_difference, patch
 from belvedere.experiments.engine.cuts import EVERY, cuts_of
 from belvedere.experiments.engine.growth import Copies
 from belvedere.experiments.engine.pace import FIRST, MOST, UNMEASURED, Host, Pace
+from belvedere.experiments.engine.text import TextCells
 
 VALUE = "layers.layer_output"
 
@@ -134,6 +135,24 @@ def test_a_number_of_cells_may_be_chosen_and_nothing_is_measured_then():
     assert memory.asked == []
 
 
+def test_fewer_are_run_where_memory_does_not_hold_them(monkeypatch):
+    ran, run = [], TextCells.logits
+
+    def logits(self, cells):
+        ran.append(len(cells))
+        if len(cells) > 10:
+            raise torch.OutOfMemoryError
+        return run(self, cells)
+
+    result = sweep(METRIC, None, batch_cells=None)
+    monkeypatch.setattr(TextCells, "logits", logits)
+    again = sweep(METRIC, None, batch_cells=None)
+    assert ran == [20, 10, 10]
+    torch.testing.assert_close(again.raw, result.raw)
+    with pytest.raises(torch.OutOfMemoryError):
+        sweep(METRIC, None, batch_cells=20)
+
+
 def test_a_process_knows_what_it_takes():
     memory = Host()
     if memory.free() is None:
@@ -147,7 +166,7 @@ def test_a_process_knows_what_it_takes():
 # A sweep that is killed
 
 
-class Killed(Exception):
+class Killed(Exception):  # noqa: N818 - it is no error
     """Stands for the end of the process."""
 
 

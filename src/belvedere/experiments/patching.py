@@ -96,7 +96,7 @@ def patch(
         clean=ends[0],
         corrupt=ends[1],
         value=value,
-        settings={"model": about["model"], "metric": about["metric"], "batch_cells": batch_cells, "cells": way},
+        settings={"model": about["model"], "metric": about["metric"], "batch_cells": batch_cells, **way},
     )
 
 

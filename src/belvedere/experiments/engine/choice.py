@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from torch import Tensor
 
+from belvedere.errors import InputError
 from belvedere.experiments.engine.text import TextCells
 from belvedere.experiments.engine.tower import TowerCells
 from belvedere.experiments.engine.traced import TracedCells
 from belvedere.experiments.engine.trial import holds
+from belvedere.experiments.engine.trust import known, shapes_of, state_of
 
 if TYPE_CHECKING:
     from belvedere.experiments.pairs import Groups, Pair
@@ -51,7 +53,17 @@ class Cells(Protocol):
 
 
 class Tried(Cells, Protocol):
-    """Cells that are tried first."""
+    """Cells that are tried first.
+
+    Attributes:
+        lesson: What a run of one prompt has taught them.
+    """
+
+    lesson: Any
+
+    @property
+    def about(self) -> Any:
+        """What else a trial of these cells depends on, beside the model and the site."""
 
     def watching(self) -> AbstractContextManager[None]:
         """While it holds, the model runs one prompt, of which the cells may learn."""
@@ -60,14 +72,20 @@ class Tried(Cells, Protocol):
         """The site's value at some positions in the clean and in the corrupt run, ``[rows, width]``."""
 
 
-def cells_of(model: StandardizedTransformer, pair: Pair, site: Site, groups: Groups) -> tuple[Cells, str]:
-    """The cells of a sweep, and in a word how they are run; the first way that agrees with whole forwards."""
-    if groups and pair.length(model, site):
-        for name, made in _ways(model, pair, site, groups):
-            cells = _tried(made, model, pair, site, groups)
-            if cells is not None:
-                return cells, name
-    return TracedCells(model, pair, site, groups), "whole forwards"
+def cells_of(model: StandardizedTransformer, pair: Pair, site: Site, groups: Groups) -> tuple[Cells, dict[str, str]]:
+    """The cells of a sweep, in the first way that agrees with whole forwards.
+
+    Returns:
+        The cells, and how they are run: in a word, and why not otherwise where they are whole forwards.
+    """
+    why = ""
+    for name, made in _ways(model, pair, site, groups):
+        try:
+            return _tried(made(), model, pair, site, groups), {"cells": name}
+        except Exception as error:
+            # Whatever a stack does that the engine does not foresee, whole forwards are right.
+            why = f"{type(error).__name__}: {error}"
+    return TracedCells(model, pair, site, groups), {"cells": "whole forwards", "because": why}
 
 
 def _ways(
@@ -81,12 +99,17 @@ def _ways(
         yield "from the patched block", lambda: TextCells(model, pair, site, groups, shares=False)
 
 
-def _tried(
-    made: Callable[[], Tried], model: StandardizedTransformer, pair: Pair, site: Site, groups: Groups
-) -> Cells | None:
-    """The cells, where they agree with whole forwards."""
-    try:
-        cells = made()
-        return cells if holds(cells, model, pair, site, groups) else None
-    except Exception:
-        return None
+def _tried(cells: Tried, model: StandardizedTransformer, pair: Pair, site: Site, groups: Groups) -> Cells:
+    """The same cells, once they agree with whole forwards, now or for such inputs before.
+
+    Raises:
+        InputError: They do not.
+    """
+    about = (site.path, tuple(site.hosts), cells.about, shapes_of(pair.corrupt.encoding), state_of(model))
+    if about in known(model):
+        cells.lesson = known(model)[about]
+        return cells
+    if not holds(cells, model, pair, site, groups):
+        raise InputError("a trial did not agree with a whole forward")
+    known(model)[about] = cells.lesson
+    return cells

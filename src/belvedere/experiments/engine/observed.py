@@ -19,7 +19,17 @@ from belvedere.staged.answers import standing_in
 if TYPE_CHECKING:
     from belvedere.standardized import StandardizedTransformer
 
-__all__ = ["BlockCall", "Observed", "forward", "noting", "noting_calls", "observe", "observe_added", "text_blocks"]
+__all__ = [
+    "BlockCall",
+    "Observed",
+    "forward",
+    "noting",
+    "noting_calls",
+    "observe",
+    "observe_added",
+    "text_blocks",
+    "without_data",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +81,19 @@ class Observed:
     noted: Noted = field(default_factory=Noted)
     in_tuple: bool = False
     logits: Tensor = field(default_factory=lambda: torch.empty(0))
+
+
+def without_data(held: Any) -> Any:
+    """What a block is called with, as shapes alone."""
+    if isinstance(held, Tensor):
+        return torch.empty(held.shape, device="meta")
+    if isinstance(held, BlockCall):
+        return BlockCall(without_data(held.args), without_data(held.kwargs), {}, held.keyword, held.cache)
+    if type(held) in (tuple, list):
+        return type(held)(without_data(one) for one in held)
+    if isinstance(held, Mapping):
+        return {name: without_data(one) for name, one in held.items()}
+    return None
 
 
 def text_blocks(model: StandardizedTransformer) -> list[torch.nn.Module]:

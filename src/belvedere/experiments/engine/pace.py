@@ -140,6 +140,15 @@ class Pace:
         if cells == self._size:
             self._settle(work / seconds)
 
+    def halve(self, cells: int) -> bool:
+        """After a forward of so many cells that the memory did not hold; whether fewer can be tried."""
+        if self.fixed is not None or cells == 1:
+            return False
+        self._size = max(1, cells // 2)
+        # It is not doubled again.
+        self._speeds = {self._size: 0.0, 2 * self._size: 0.0}
+        return True
+
     def _settle(self, speed: float) -> None:
         """Double the size while that is faster, and keep the best one after."""
         self._speeds[self._size] = speed

@@ -124,7 +124,8 @@ class Replay:
         place = self.side.last - cut
         ended = [entry.hidden[:, place : place + 1] for entry in entries if entry.start == len(self.blocks)]
         through = [entry for entry in entries if entry.start < len(self.blocks)]
-        last = torch.cat([*([self._through(through, cut)] if through else []), *ended])
+        parts = [*([self._through(through, cut)] if through else []), *ended]
+        last = torch.cat([part.to(parts[0].device) for part in parts])
         projected = self.model.lm_head._module(self.model.norm._module(last))
         return as_logits(projected, self.model._module, self.model.config)[:, 0]
 
@@ -140,14 +141,14 @@ class Replay:
         hidden, shared = entries[0].hidden[:0], dict[int, Any]()
         for number in range(entries[0].start, end):
             if number in waiting:
-                hidden = torch.cat([hidden, waiting[number].hidden])
+                hidden = torch.cat([hidden, waiting[number].hidden.to(hidden.device)])
             copies = Copies(len(hidden), self.length, cut)
             prefix = self._prefix(Prefix, cut, len(hidden)) if cut else None
             hidden = self.behind(number, first(self._call(number, hidden, copies, prefix, shared)), cut)
         parts = [self._ending(hidden, cut, shared)] if len(hidden) else []
         if end in waiting:
             parts.append(self._ending(waiting[end].hidden, cut, shared, waiting[end]))
-        return torch.cat(parts)
+        return torch.cat([part.to(parts[0].device) for part in parts])
 
     def _prefix(self, kind: type[P], cut: int, times: int) -> P:
         return kind(self.run.noted, lambda layer, state: self._state(layer, state, cut), cut, times)

@@ -64,13 +64,18 @@ class Sweep:
     ) -> None:
         while waiting:
             rows, _ = self.cells.work(self.layers[waiting[0][0]], begun[waiting[0]])
-            size = self.pace.size(rows)
-            chosen, waiting = waiting[:size], waiting[size:]
             # Those of later blocks join when the run has come there.
-            chosen.sort()
+            chosen = sorted(waiting[: self.pace.size(rows)])
             work = sum(prod(self.cells.work(self.layers[row], begun[row, column])) for row, column in chosen)
-            with self.pace.measured(len(chosen), rows, work):
-                scores.put(chosen, self.metric(self.cells.logits([self._named(cell) for cell in chosen])))
+            try:
+                with self.pace.measured(len(chosen), rows, work):
+                    measured = self.metric(self.cells.logits([self._named(cell) for cell in chosen]))
+            except torch.OutOfMemoryError:
+                if not self.pace.halve(len(chosen)):
+                    raise
+                continue
+            scores.put(chosen, measured)
+            waiting = waiting[len(chosen) :]
             bar.advance(len(chosen))
 
     def _named(self, cell: tuple[int, int] | list[int]) -> tuple[int, tuple[int, ...]]:

@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 
 from belvedere.errors import InputError
-from belvedere.experiments.engine.observed import Observed, noting, noting_calls, observe
+from belvedere.experiments.engine.observed import BlockCall, Observed, noting, noting_calls, observe, without_data
 from belvedere.experiments.engine.places import Place, by_prompt, mixer_of, places_of, rows_at
 from belvedere.experiments.engine.replay import Entry, Replay
+from belvedere.experiments.engine.trust import shapes_of
 from belvedere.experiments.runs import joined
 from belvedere.select import First
 
@@ -75,7 +76,23 @@ class TextCells:
         """While it holds, the model runs one prompt."""
         with noting_calls(self.model) as calls:
             yield
+        self.lesson = [without_data(call) for call in calls]
+
+    @property
+    def lesson(self) -> Any:
+        """What a run of one prompt has taught."""
+        return self.replay.alone
+
+    @lesson.setter
+    def lesson(self, calls: list[BlockCall]) -> None:
         self.replay.alone = calls
+
+    @property
+    def about(self) -> Any:
+        """What else a trial of these cells depends on."""
+        run = self.replay.run
+        called = [(call.args, call.kwargs, call.keyword, call.cache) for call in run.calls]
+        return self.shares, tuple(run.seams), shapes_of(called), shapes_of(run.entering)
 
     @property
     def ends(self) -> tuple[Tensor, Tensor]:

@@ -13,6 +13,7 @@ from torch import Tensor
 from belvedere.errors import InputError
 from belvedere.experiments.engine.observed import first, forward, noting
 from belvedere.experiments.engine.places import Place, by_prompt, mixer_of, places_of, rows_at
+from belvedere.experiments.engine.trust import shapes_of
 from belvedere.experiments.runs import joined, repeated
 from belvedere.select import First
 from belvedere.staged import Staged, State
@@ -45,6 +46,7 @@ class TowerCells:
     site: Site
     groups: Groups
     places: dict[int, Place] = field(init=False)
+    lesson: Any = ()
 
     @torch.no_grad()
     def __post_init__(self) -> None:
@@ -68,6 +70,11 @@ class TowerCells:
     def watching(self) -> Iterator[None]:
         """Nothing is to be learned."""
         yield
+
+    @property
+    def about(self) -> Any:
+        """What else a trial of these cells depends on."""
+        return shapes_of([self._entering, self._leaving])
 
     @property
     def ends(self) -> tuple[Tensor, Tensor]:
