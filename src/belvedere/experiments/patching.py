@@ -19,7 +19,7 @@ from torch import Tensor
 from belvedere.errors import InputError
 from belvedere.experiments.engine import Pace, Scores, Sweep, cells_of, digest, memory_of
 from belvedere.experiments.metrics import Metric
-from belvedere.experiments.pairs import Pair
+from belvedere.experiments.pairs import Groups, Pair
 from belvedere.experiments.progress import Bar
 from belvedere.experiments.result import PatchResult
 from belvedere.experiments.sites import Site
@@ -61,7 +61,6 @@ def patch(
         batch_cells: How many cells share one forward. By default as many as memory holds, and as long as more of them
             are faster, both measured as the sweep goes.
         progress: Whether to show a bar; by default where someone is watching, in a terminal or a notebook.
-
         file: Where to write the scores as they come. A sweep that was killed goes on from its file; one that is done
             is read from it.
 
@@ -71,7 +70,7 @@ def patch(
 
     Raises:
         InputError: The inputs cannot be laid side by side, there is no such block, position or value, the metric does
-            not give a number per row, or it is the same for both runs; or the file is another sweep's.
+            not give a number per row or is the same for both runs, or the file is another sweep's.
         Unavailable: The checkpoint does not have the value, with the reason.
     """
     site = Site.find(model, value, layers)
@@ -79,24 +78,38 @@ def patch(
     groups = pair.groups(model, site, positions)
     if batch_cells is not None and batch_cells < 1:
         raise InputError(f"batch_cells is {batch_cells}; at least one cell goes into a forward")
+    return _swept(model, pair, site, groups, metric, batch_cells, progress, file)
+
+
+def _swept(
+    model: StandardizedTransformer,
+    pair: Pair,
+    site: Site,
+    groups: Groups,
+    metric: Metric,
+    batch_cells: int | None,
+    progress: bool | None,
+    file: str | PathLike[str] | None,
+) -> PatchResult:
+    """The result of a sweep."""
     cells, way = cells_of(model, pair, site, groups)
-    ends = _ends(metric, *cells.ends)
+    clean, corrupt = _ends(metric, *cells.ends)
     layers = tuple(site.hosts)
-    about = {"value": value, "model": _called(model), "metric": _named(metric), "layers": layers, "positions": groups}
-    scores = Scores.of({**about, "inputs": digest(pair)}, ends, file)
+    made = {"model": _called(model), "metric": _named(metric)}
+    about = {"value": site.path, **made, "layers": layers, "positions": groups, "inputs": digest(pair)}
+    scores = Scores.of(about, (clean, corrupt), file)
     pace = Pace(memory_of(next(model.embed_tokens._module.parameters()).device), batch_cells)
-    with Bar(value, scores.raw.numel(), progress) as bar:
+    with Bar(site.path, scores.raw.numel(), progress) as bar:
         Sweep(cells=cells, layers=layers, groups=groups, metric=metric, pace=pace).run(scores, bar)
-    raw = scores.raw
     return PatchResult(
-        effects=(raw - ends[1]) / (ends[0] - ends[1]),
-        raw=raw,
+        effects=(scores.raw - corrupt) / (clean - corrupt),
+        raw=scores.raw,
         layers=layers,
         positions=groups,
-        clean=ends[0],
-        corrupt=ends[1],
-        value=value,
-        settings={"model": about["model"], "metric": about["metric"], "batch_cells": batch_cells, **way},
+        clean=clean,
+        corrupt=corrupt,
+        value=site.path,
+        settings={**made, "batch_cells": batch_cells, **way},
     )
 
 
