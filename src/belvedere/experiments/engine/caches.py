@@ -6,7 +6,7 @@ the positions before a cut ahead of what is new.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -148,11 +148,17 @@ class Replacing(Reading):
 
 
 class Given(Prefix):
-    """Has the keys and values of every position already, those that are run again among them."""
+    """Has the keys and values of every position already, those that are run again among them.
 
-    def __init__(self, reading: Reading) -> None:
-        super().__init__(reading.noted, reading.state, reading.cut, reading.times)
-        self.read = reading.read
+    Args:
+        read: What was read of some copies, and of others behind them.
+    """
+
+    def __init__(self, read: Sequence[Reading]) -> None:
+        super().__init__(read[0].noted, read[0].state, read[0].cut, sum(one.times for one in read))
+        (self.layer,) = {one.read[0] for one in read}
+        pairs = zip(*(one.read[1] for one in read), strict=True)
+        self.given = tuple(parts[0] if len(parts) == 1 else torch.cat(parts) for parts in pairs)
 
     def update(self, key_states: Tensor, value_states: Tensor, layer_idx: int, *_: Any, **__: Any) -> Any:
         """What was read, whatever is new.
@@ -160,6 +166,6 @@ class Given(Prefix):
         Raises:
             KeyError: It is of another block.
         """
-        if layer_idx != self.read[0]:
+        if layer_idx != self.layer:
             raise KeyError(layer_idx)
-        return self.read[1]
+        return self.given

@@ -29,7 +29,8 @@ from belvedere.experiments.engine.observed import (
 )
 from belvedere.experiments.runs import Side, kept
 from belvedere.head import as_logits
-from belvedere.staged.answers import answered
+from belvedere.staged.answers import RECORDER, answered
+from belvedere.staged.segments import bare
 
 if TYPE_CHECKING:
     from belvedere.standardized import StandardizedTransformer
@@ -76,7 +77,12 @@ class Replay:
         self.model, self.side, self.run = model, side, run
         #: Whether positions before the first patched one are shared by all copies.
         self.shares = True
-        self.blocks = text_blocks(model)
+        found = text_blocks(model)
+        self.blocks = _lean(found)
+        pairs = zip(found, self.blocks, strict=True)
+        self._twins = {
+            one: twin for pair in pairs for one, twin in zip(*(part.modules() for part in pair), strict=True)
+        }
         self.alone: list[BlockCall] = []
         self.added = self._between() if run.seams else {}
         self._states: dict[tuple[int, int], dict[int, Tensor]] = {}
@@ -145,39 +151,46 @@ class Replay:
             copies = Copies(len(hidden), self.length, cut)
             prefix = self._prefix(Prefix, cut, len(hidden)) if cut else None
             hidden = self.behind(number, first(self._call(number, hidden, copies, prefix, shared)), cut)
-        parts = [self._ending(hidden, cut, shared)] if len(hidden) else []
-        if end in waiting:
-            parts.append(self._ending(waiting[end].hidden, cut, shared, waiting[end]))
-        return torch.cat([part.to(parts[0].device) for part in parts])
+        arriving = waiting.get(end)
+        if not (self.shares and self._keyed[end] and self._masks(end) != [None]):
+            hidden = hidden if arriving is None else torch.cat([hidden, arriving.hidden.to(hidden.device)])
+            prefix = self._prefix(Prefix, cut, len(hidden)) if cut else None
+            output = self._call(end, hidden, Copies(len(hidden), self.length, cut), prefix, shared)
+            return first(output)[:, self.side.last - cut][:, None]
+        return self._ending(hidden, cut, shared, arriving)
 
     def _prefix(self, kind: type[P], cut: int, times: int) -> P:
         return kind(self.run.noted, lambda layer, state: self._state(layer, state, cut), cut, times)
 
-    def _ending(self, hidden: Tensor, cut: int, shared: dict[int, Any], entry: Entry | None = None) -> Tensor:
+    def _ending(self, hidden: Tensor, cut: int, shared: dict[int, Any], arriving: Entry | None) -> Tensor:
         """The last block, of which the other positions' keys and values are all that anyone reads.
 
         Args:
             hidden: What enters it, from the cut on.
             cut: The first position that is run.
             shared: What the blocks before left for it.
-            entry: Where these copies enter, if they enter here: all other positions have their keys already.
+            arriving: Copies that enter here, if any do: all but their own vectors have their keys already.
         """
-        number, place, times = len(self.blocks) - 1, self.side.last - cut, len(hidden)
-        copies = Copies(times, self.length, cut)
-        if not (self.shares and self._keyed[number] and self._masks(number) != [None]):
-            prefix = self._prefix(Prefix, cut, times) if cut else None
-            return first(self._call(number, hidden, copies, prefix, shared))[:, place : place + 1]
-        if entry is None:
-            reading: Reading = self._prefix(Reading, cut, times)
-        else:
-            reading = Replacing(self.run.noted, entry.copies, entry.rows, times)
-            copies = Copies(1, self.length, rows=entry.rows)
-            hidden = hidden[entry.copies, entry.rows - cut][None]
+        number, place, read, last = len(self.blocks) - 1, self.side.last - cut, list[Reading](), list[Tensor]()
+        if len(hidden):
+            copies = Copies(len(hidden), self.length, cut)
+            read.append(self._read(hidden, copies, self._prefix(Reading, cut, len(hidden)), shared))
+            last.append(hidden[:, place : place + 1])
+        if arriving is not None:
+            entry, times = arriving, len(arriving.hidden)
+            vectors = entry.hidden[entry.copies, entry.rows - cut][None]
+            replacing = Replacing(self.run.noted, entry.copies, entry.rows, times)
+            read.append(self._read(vectors, Copies(1, self.length, rows=entry.rows), replacing, shared))
+            last.append(entry.hidden[:, place : place + 1])
+        ending = torch.cat([one.to(last[0].device) for one in last])
+        at_last = Copies(len(ending), self.length, self.side.last, self.side.last + 1)
+        return first(self._call(number, ending, at_last, Given(read), shared))
+
+    def _read(self, hidden: Tensor, copies: Copies, reading: Reading, shared: dict[int, Any]) -> Reading:
+        """The keys and values of the last block."""
         with suppress(Read):
-            self._call(number, hidden, copies, reading, shared)
-        last = entry.hidden if entry is not None else hidden
-        at_last = Copies(times, self.length, self.side.last, self.side.last + 1)
-        return first(self._call(number, last[:, place : place + 1], at_last, Given(reading), shared))
+            self._call(len(self.blocks) - 1, hidden, copies, reading, shared)
+        return reading
 
     def _call(
         self, number: int, hidden: Tensor, copies: Copies, cache: Noted | None, shared: dict[int, Any] | None = None
@@ -208,7 +221,7 @@ class Replay:
         """
         stream = self.run.entering[number][:1]
         entering = stream.index_select(1, rows.to(stream.device))
-        with answered(list(answers), list(answers.values())):
+        with answered([self._twins[part] for part in answers], list(answers.values())):
             output = self._call(number, entering, Copies(1, self.length, rows=rows), None)
         return first(output)[0]
 
@@ -269,3 +282,11 @@ class Replay:
 def _numbers(block: torch.nn.Module) -> set[Any]:
     """The numbers by which a block's parts call a cache."""
     return {getattr(part, "layer_idx", None) for part in block.modules()}
+
+
+def _lean(blocks: list[torch.nn.Module]) -> list[torch.nn.Module]:
+    """The blocks without what traces hang on them, which costs small models time; as they are where they have hooks."""
+    parts = [part for block in blocks for part in block.modules()]
+    hooks = [hook for part in parts for hook in [*part._forward_hooks.values(), *part._forward_pre_hooks.values()]]
+    hooked = any(getattr(hook, "__module__", "") != RECORDER for hook in hooks)
+    return blocks if hooked or any("_hf_hook" in vars(part) for part in parts) else bare(blocks, in_one_call=False)
