@@ -1,9 +1,7 @@
 """Activation patching: copy one activation of a clean run into a corrupt one, and see what of the answer comes back.
 
-Every cell of the map is a forward of its own, but many fit into one: the corrupt prompt is repeated, and in the i-th
-copy the i-th group of positions is overwritten. Rows of the text are counted over ``[batch, seq]``, rows of the tower
-over ``[images, patches]``; either way copy ``i`` begins at row ``i * length``, also in a packed tower, which keeps the
-patches of all pictures in a single row.
+Every cell of the map is the corrupt run with a few vectors of the clean one. `belvedere.experiments.engine` runs of it
+only what they can change, many cells at once.
 
 The measure follows "Locating and Editing Factual Associations in GPT" (Meng et al. 2022) and "Towards Best Practices of
 Activation Patching" (Zhang and Nanda 2023): 0 is the corrupt run, 1 the clean one.
@@ -12,19 +10,18 @@ Activation Patching" (Zhang and Nanda 2023): 0 is the corrupt run, 1 the clean o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-import nnsight
 import torch
 from torch import Tensor
 
 from belvedere.errors import InputError
+from belvedere.experiments.engine import Pace, Scores, Sweep, cells_of, digest, memory_of
 from belvedere.experiments.metrics import Metric
 from belvedere.experiments.pairs import Groups, Pair
 from belvedere.experiments.progress import Bar
 from belvedere.experiments.result import PatchResult
-from belvedere.experiments.runs import Side, next_logits, repeated
 from belvedere.experiments.sites import Site
 
 if TYPE_CHECKING:
@@ -42,8 +39,9 @@ def patch(
     *,
     layers: Iterable[int] | None = None,
     positions: Iterable[int | Iterable[int]] | None = None,
-    batch_cells: int = 32,
+    batch_cells: int | None = None,
     progress: bool | None = None,
+    file: str | PathLike[str] | None = None,
 ) -> PatchResult:
     """Patch a value from the clean run into the corrupt one, at each block and position.
 
@@ -60,8 +58,11 @@ def patch(
         positions: The positions, each a number, or several numbers that are patched together. They count tokens of the
             prompt, or rows of the tower over all pictures (as the value has them: a leading CLS is row 0). By default
             the image tokens (every token, where no picture is shown), or the patches.
-        batch_cells: How many cells share one forward; fewer take less memory.
+        batch_cells: How many cells share one forward. By default as many as memory holds, and as long as more of them
+            are faster, both measured as the sweep goes.
         progress: Whether to show a bar; by default where someone is watching, in a terminal or a notebook.
+        file: Where to write the scores as they come. A sweep that was killed goes on from its file; one that is done
+            is read from it.
 
     Returns:
         The effects, ``[layer, position]``: 0 where the patch leaves the corrupt run as it is, 1 where it restores the
@@ -69,105 +70,47 @@ def patch(
 
     Raises:
         InputError: The inputs cannot be laid side by side, there is no such block, position or value, the metric does
-            not give a number per row, or it is the same for both runs.
+            not give a number per row or is the same for both runs, or the file is another sweep's.
         Unavailable: The checkpoint does not have the value, with the reason.
     """
     site = Site.find(model, value, layers)
     pair = Pair.align(model, clean, corrupt)
     groups = pair.groups(model, site, positions)
-    if batch_cells < 1:
+    if batch_cells is not None and batch_cells < 1:
         raise InputError(f"batch_cells is {batch_cells}; at least one cell goes into a forward")
-    clean_run = CleanRun.of(model, pair.clean, site, groups)
-    ends = _ends(metric, clean_run.logits, next_logits(model, pair.corrupt))
-    sweep = Sweep(model=model, pair=pair, site=site, groups=groups, metric=metric)
-    with Bar(value, len(site.hosts) * len(groups), progress) as bar:
-        raw = sweep.run(clean_run, batch_cells, bar)
-    return PatchResult(
-        effects=(raw - ends[1]) / (ends[0] - ends[1]),
-        raw=raw,
-        layers=tuple(site.hosts),
-        positions=groups,
-        clean=ends[0],
-        corrupt=ends[1],
-        value=value,
-        settings={"model": _called(model), "metric": _named(metric), "batch_cells": batch_cells},
-    )
+    return _swept(model, pair, site, groups, metric, batch_cells, progress, file)
 
 
-@dataclass(frozen=True, kw_only=True)
-class CleanRun:
-    """What a sweep needs of the clean run: the vectors that it will copy, and where the run ended.
-
-    Args:
-        held: By block, ``[positions, width]``.
-        index: The row of each position in them.
-        logits: ``[1, vocab]`` of the next token.
-    """
-
-    held: dict[int, Tensor]
-    index: dict[int, int]
-    logits: Tensor
-
-    @classmethod
-    @torch.no_grad()
-    def of(cls, model: StandardizedTransformer, side: Side, site: Site, groups: Groups) -> CleanRun:
-        """Run the clean input once, and keep the positions that some cell will patch."""
-        wanted = sorted({number for group in groups for number in group})
-        rows = torch.tensor(wanted)
-        with model.trace(**side.encoding):
-            held = nnsight.save({layer: site.rows(layer, rows) for layer in site.hosts})
-            logits = nnsight.save(model.logits[:, side.last].float())
-        return cls(held=held, index={number: row for row, number in enumerate(wanted)}, logits=logits)
-
-    def vectors(self, layer: int, positions: list[int]) -> Tensor:
-        """The clean vectors of some positions on a block: ``[positions, width]``."""
-        return self.held[layer][[self.index[number] for number in positions]]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Sweep:
-    """The cells of a map: every group of positions on every block of the site."""
-
-    model: StandardizedTransformer
-    pair: Pair
-    site: Site
-    groups: Groups
-    metric: Metric
-
-    def run(self, clean: CleanRun, batch_cells: int, bar: Bar) -> Tensor:
-        """The metric of every cell, ``[layer, position]``, as many cells to a forward as are asked for."""
-        scores = []
-        for layer in self.site.hosts:
-            for start in range(0, len(self.groups), batch_cells):
-                cells = self.groups[start : start + batch_cells]
-                scores.append(self._scores(clean, layer, cells))
-                bar.advance(len(cells))
-        return torch.cat(scores).view(len(self.site.hosts), len(self.groups)).float().cpu()
-
-    def _scores(self, clean: CleanRun, layer: int, cells: Groups) -> Tensor:
-        """The metric of some cells of one block: ``[cells]``."""
-        length = self.pair.length(self.model, self.site)
-        rows = torch.tensor([copy * length + number for copy, group in enumerate(cells) for number in group])
-        source = clean.vectors(layer, [number for group in cells for number in group])
-        encoding = repeated(self.pair.corrupt.encoding, len(cells))
-        return self.metric(_patched(self.model, encoding, self.pair.corrupt.last, self.site, layer, rows, source))
-
-
-@torch.no_grad()
-def _patched(
+def _swept(
     model: StandardizedTransformer,
-    encoding: dict[str, Any],
-    last: int,
+    pair: Pair,
     site: Site,
-    layer: int,
-    rows: Tensor,
-    source: Tensor,
-) -> Tensor:
-    """The next-token logits of every copy of the corrupt run, with some rows overwritten: ``[copies, vocab]``."""
-    with model.trace(**encoding):
-        site.put(layer, rows, source)
-        logits: Tensor = nnsight.save(model.logits[:, last].float())
-    return logits
+    groups: Groups,
+    metric: Metric,
+    batch_cells: int | None,
+    progress: bool | None,
+    file: str | PathLike[str] | None,
+) -> PatchResult:
+    """The result of a sweep."""
+    cells, way = cells_of(model, pair, site, groups)
+    clean, corrupt = _ends(metric, *cells.ends)
+    layers = tuple(site.hosts)
+    made = {"model": _called(model), "metric": _named(metric)}
+    about = {"value": site.path, **made, "layers": layers, "positions": groups, "inputs": digest(pair)}
+    scores = Scores.of(about, (clean, corrupt), file)
+    pace = Pace(memory_of(next(model.embed_tokens._module.parameters()).device), batch_cells)
+    with Bar(site.path, scores.raw.numel(), progress) as bar:
+        Sweep(cells=cells, layers=layers, groups=groups, metric=metric, pace=pace).run(scores, bar)
+    return PatchResult(
+        effects=(scores.raw - corrupt) / (clean - corrupt),
+        raw=scores.raw,
+        layers=layers,
+        positions=groups,
+        clean=clean,
+        corrupt=corrupt,
+        value=site.path,
+        settings={**made, "batch_cells": batch_cells, **way},
+    )
 
 
 def _ends(metric: Metric, clean: Tensor, corrupt: Tensor) -> tuple[float, float]:

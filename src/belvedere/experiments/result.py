@@ -53,7 +53,7 @@ class PatchResult:
         clean: The metric of the clean run.
         corrupt: The metric of the corrupt run.
         value: The standard path of what was patched.
-        settings: What else made it: the model, the metric, the cells per forward.
+        settings: What else made it: the model, the metric, the cells per forward, and how the cells were run.
     """
 
     axes: ClassVar[tuple[str, str]] = ("layer", "position")

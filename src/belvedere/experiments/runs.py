@@ -17,7 +17,7 @@ from belvedere.pictures import Pictures
 if TYPE_CHECKING:
     from belvedere.standardized import StandardizedTransformer
 
-__all__ = ["Side", "encoded", "kept", "next_logits", "repeated"]
+__all__ = ["Side", "encoded", "joined", "kept", "next_logits", "repeated"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,6 +84,24 @@ def repeated(encoding: Mapping[str, Any], times: int) -> dict[str, Any]:
     return {
         key: held.repeat(times, *[1] * (held.ndim - 1)) if isinstance(held, Tensor) and held.ndim else held
         for key, held in encoding.items()
+    }
+
+
+def joined(first: Side, second: Side) -> dict[str, Any]:
+    """Two prompts with their pictures, of the same shapes.
+
+    Raises:
+        InputError: They cannot be in one batch.
+    """
+    one, two = first.encoding, second.encoding
+    alike = one.keys() == two.keys() and all(
+        getattr(held, "shape", None) == getattr(two[key], "shape", None) for key, held in one.items()
+    )
+    if not alike:
+        raise InputError("the two inputs have different fields, or fields of different shapes")
+    return {
+        key: torch.cat([held, two[key]]) if isinstance(held, Tensor) and held.ndim else held
+        for key, held in one.items()
     }
 
 

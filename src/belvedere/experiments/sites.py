@@ -88,13 +88,18 @@ class Site:
         first, second = _places(held, rows)
         return held[first, second]
 
-    def put(self, layer: int, rows: Tensor, source: Tensor) -> None:
+    def put(self, layer: int, rows: Tensor, source: Tensor, copies: Tensor | None = None) -> None:
         """Inside a trace: put vectors at some rows of the value, counted over its first two axes.
+
+        Where the trace runs several copies of a prompt, ``copies`` is the copy of each row, numbered from 0, each with
+        as many rows; the last copy must be among them.
 
         The block gets a new tensor. An edit in place would reach everyone who holds the old one, such as a wrapper that
         collects the tower's hidden states, and not this site alone.
         """
         written = self.read(layer).clone()
+        if copies is not None:
+            rows = rows + copies * (written.shape[0] * written.shape[1] // (int(copies.max()) + 1))
         written[_places(written, rows)] = source.to(written.device, written.dtype)
         setattr(self.hosts[layer], self.name, written)
 

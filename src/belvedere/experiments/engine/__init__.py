@@ -1,0 +1,19 @@
+"""The engine of sweeps: for each cell it runs what its patch can change, and no more.
+
+A sweep has many cells, each a copy of one run with a few vectors replaced. The clean and the corrupt input run once
+each. A cell then begins where its patch is: at that text block, with the streams that the corrupt run left, and where
+the attention is causal at that position, with the keys, values and states of those before. A cell of the tower begins
+at that tower block, and what follows the tower is the model's own forward on its streams.
+
+Nothing here knows an architecture. What a block is called with, which axes grow with the number of prompts, what the
+stack adds between two blocks, which position attends to which: all of it is read off the runs themselves. And before a
+sweep relies on it, some cells are run both ways, by the engine and by a whole forward in a trace; where they do not
+agree, and where a stack does what cannot be taken up in the middle, every cell is a whole forward.
+"""
+
+from belvedere.experiments.engine.choice import Cells, cells_of
+from belvedere.experiments.engine.pace import Pace, memory_of
+from belvedere.experiments.engine.saved import Scores, digest
+from belvedere.experiments.engine.sweep import Sweep
+
+__all__ = ["Cells", "Pace", "Scores", "Sweep", "cells_of", "digest", "memory_of"]

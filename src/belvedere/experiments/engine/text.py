@@ -1,0 +1,177 @@
+"""The cells of a sweep over text blocks, by replays of the corrupt run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from belvedere.errors import InputError
+from belvedere.experiments.engine.observed import BlockCall, Observed, noting, noting_calls, observe, without_data
+from belvedere.experiments.engine.places import Place, by_prompt, mixer_of, places_of, rows_at
+from belvedere.experiments.engine.replay import Entry, Replay
+from belvedere.experiments.engine.trust import shapes_of
+from belvedere.experiments.runs import joined
+from belvedere.select import First
+
+if TYPE_CHECKING:
+    from belvedere.experiments.pairs import Groups, Pair
+    from belvedere.experiments.sites import Site
+    from belvedere.standardized import StandardizedTransformer
+
+__all__ = ["TextCells"]
+
+
+@dataclass(eq=False)
+class TextCells:
+    """Cells whose value is of the text blocks.
+
+    Args:
+        model: The model.
+        pair: The clean and the corrupt input.
+        site: What is patched.
+        groups: The positions of each cell.
+        shares: Whether a cell begins at its first position, where that can be.
+
+    Raises:
+        InputError: The value, or the stack, is none that can be replayed.
+    """
+
+    model: StandardizedTransformer
+    pair: Pair
+    site: Site
+    groups: Groups
+    shares: bool = True
+    places: dict[int, Place] = field(init=False)
+    mixers: dict[int, torch.nn.Module] = field(init=False)
+
+    @torch.no_grad()
+    def __post_init__(self) -> None:
+        self.places = places_of(self.site)
+        if len({(place.point, place.inside) for place in self.places.values()}) != 1:
+            raise InputError(f"{self.site.path} is not at the same place on every block")
+        self.inside = next(iter(self.places.values())).inside
+        self.enters = next(iter(self.places.values())).point == "input"
+        self.mixers = {number: mixer_of(host) for number, host in self.site.hosts.items()} if self.inside else {}
+        wanted: dict[Any, torch.nn.Module] = {("mixer", number): mixer for number, mixer in self.mixers.items()}
+        wanted |= {number: place.module for number, place in self.places.items()} if self.inside else {}
+        sides = (self.pair.corrupt, self.pair.clean)
+        with noting(wanted) as self._outputs:
+            run = observe(self.model, joined(*sides), [side.last for side in sides])
+        self.replay = Replay(self.model, self.pair.corrupt, run)
+        self.replay.shares = self.shares
+        self._changed: dict[int, list[bool]] = {}
+        for number in self.site.hosts:
+            corrupt, clean = self._values(number)
+            self._changed[number] = (clean != corrupt).any(-1).tolist()
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """While it holds, the model runs one prompt."""
+        with noting_calls(self.model) as calls:
+            yield
+        self.lesson = [without_data(call) for call in calls]
+
+    @property
+    def lesson(self) -> Any:
+        """What a run of one prompt has taught."""
+        return self.replay.alone
+
+    @lesson.setter
+    def lesson(self, calls: list[BlockCall]) -> None:
+        self.replay.alone = calls
+
+    @property
+    def about(self) -> Any:
+        """What else a trial of these cells depends on."""
+        run = self.replay.run
+        called = [(call.args, call.kwargs, call.keyword, call.cache) for call in run.calls]
+        return self.shares, tuple(run.seams), shapes_of(called), shapes_of(run.entering)
+
+    @property
+    def ends(self) -> tuple[Tensor, Tensor]:
+        """The logits of the clean and of the corrupt run, ``[1, vocab]``."""
+        logits = self.replay.run.logits.float()
+        return logits[1:], logits[:1]
+
+    @property
+    def mixes(self) -> bool:
+        """Cells of later blocks join a replay when it has come there, unless blocks hand something to each other."""
+        return not any(call.shared for call in self.replay.run.calls)
+
+    def kind(self, layer: int) -> str:
+        """What sets a block apart from others of the site."""
+        return type(self.mixers[layer]).__name__ if self.inside else ""
+
+    def is_idle(self, layer: int, group: tuple[int, ...]) -> bool:
+        """Whether a patch cannot change the measured logits."""
+        last, start = self.replay.side.last, self._start(layer)
+        if not any(self._changed[layer][number] for number in group):
+            return True
+        if start == self.model.num_layers:
+            return last not in group
+        return min(group) > last and bool(self.replay.cuts(start)[last + 1])
+
+    def cut(self, layer: int, group: tuple[int, ...]) -> int:
+        """The first position that a cell runs."""
+        return int(self.replay.last_cuts(self._start(layer))[min(*group, self.replay.side.last)])
+
+    def work(self, layer: int, cut: int) -> tuple[int, int]:
+        """How many rows of how many blocks a cell runs."""
+        return self.replay.length - cut, self.model.num_layers - self._start(layer)
+
+    def logits(self, cells: Sequence[tuple[int, tuple[int, ...]]]) -> Tensor:
+        """The measured logits of some cells, ordered by block, ``[cells, vocab]``."""
+        cut = min(self.cut(*cell) for cell in cells)
+        alike = groupby(cells, itemgetter(0))
+        with torch.inference_mode():
+            entries = [self._entry(layer, [group for _, group in found], cut) for layer, found in alike]
+            logits = self.replay.logits(entries, cut).float()
+        # Outside of inference mode a copy is a tensor like any other, for whatever a metric does.
+        return logits.clone()
+
+    def _entry(self, layer: int, groups: Sequence[tuple[int, ...]], cut: int) -> Entry:
+        """The cells of one block, as they enter a replay."""
+        copies = torch.tensor([copy for copy, group in enumerate(groups) for _ in group])
+        rows = torch.tensor([number for group in groups for number in group])
+        vectors = self._patched(layer, rows)
+        run = self.replay.run
+        stream = (run.entering if self.enters else run.leaving)[layer][:1, cut:]
+        hidden = stream.expand(len(groups), -1, -1).clone()
+        hidden[copies, rows - cut] = vectors.to(hidden)
+        if not self.enters:
+            hidden = self.replay.behind(layer, hidden, cut)
+        return Entry(self._start(layer), hidden, copies, rows)
+
+    def vectors(self, layer: int, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """The site's value at some positions in the clean and in the corrupt run, ``[rows, width]``."""
+        corrupt, clean = self._values(layer)
+        return clean[rows.to(clean.device)], corrupt[rows.to(corrupt.device)]
+
+    def _patched(self, layer: int, rows: Tensor) -> Tensor:
+        """What the stream is at the patched positions, ``[rows, hidden]``."""
+        if not self.inside:
+            return self.vectors(layer, rows)[0]
+        place, mixer = self.places[layer], self.mixers[layer]
+        answers = {
+            mixer: rows_at(First(), self._outputs["mixer", layer], 0, rows),
+            place.module: rows_at(place.part, self._outputs[layer], 1, rows),
+        }
+        return self.replay.rerun(layer, rows, answers)
+
+    def _values(self, layer: int) -> Tensor:
+        """The site's value in the corrupt and in the clean run, ``[2, positions, width]``."""
+        if self.inside:
+            return by_prompt(self.places[layer].part.get(self._outputs[layer]))
+        run: Observed = self.replay.run
+        return (run.entering if self.enters else run.leaving)[layer]
+
+    def _start(self, layer: int) -> int:
+        """The first block that runs as a whole."""
+        return layer if self.enters else layer + 1

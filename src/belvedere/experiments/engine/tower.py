@@ -1,0 +1,185 @@
+"""The cells of a sweep over tower blocks: the tower from the patched block on, and the model on what it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from belvedere.errors import InputError
+from belvedere.experiments.engine.observed import first, forward, noting
+from belvedere.experiments.engine.places import Place, by_prompt, mixer_of, places_of, rows_at
+from belvedere.experiments.engine.trust import shapes_of
+from belvedere.experiments.runs import joined, repeated
+from belvedere.select import First
+from belvedere.staged import Staged, State
+from belvedere.staged.answers import answered
+
+if TYPE_CHECKING:
+    from belvedere.experiments.pairs import Groups, Pair
+    from belvedere.experiments.sites import Site
+    from belvedere.standardized import StandardizedTransformer
+
+__all__ = ["TowerCells"]
+
+
+@dataclass(eq=False)
+class TowerCells:
+    """Cells whose value is of the tower's blocks.
+
+    Args:
+        model: The model.
+        pair: The clean and the corrupt input.
+        site: What is patched.
+        groups: The positions of each cell.
+
+    Raises:
+        InputError: The value is none that can be taken up in the middle.
+    """
+
+    model: StandardizedTransformer
+    pair: Pair
+    site: Site
+    groups: Groups
+    places: dict[int, Place] = field(init=False)
+    lesson: Any = ()
+
+    @torch.no_grad()
+    def __post_init__(self) -> None:
+        self.places = places_of(self.site)
+        if len({(place.point, place.inside) for place in self.places.values()}) != 1:
+            raise InputError(f"{self.site.path} is not at the same place on every block")
+        place = next(iter(self.places.values()))
+        self.inside, self.enters = place.inside, place.point == "input"
+        self.staged: Staged = self.model.vision.staged
+        self.mixers = {number: mixer_of(host) for number, host in self.site.hosts.items()} if self.inside else {}
+        wanted: dict[Any, torch.nn.Module] = {("mixer", number): mixer for number, mixer in self.mixers.items()}
+        wanted |= {number: place.module for number, place in self.places.items()} if self.inside else {}
+        leaving = dict(enumerate(self.staged.blocks))
+        sides = (self.pair.corrupt, self.pair.clean)
+        with noting(wanted) as self._outputs, noting(leaving) as left, _noting_inputs(leaving) as self._entering:
+            self._logits = forward(self.model, joined(*sides), [side.last for side in sides]).float()
+        self._leaving = {number: by_prompt(first(output)) for number, output in left.items()}
+        self._states: dict[int, State] = {}
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Nothing is to be learned."""
+        yield
+
+    @property
+    def about(self) -> Any:
+        """What else a trial of these cells depends on."""
+        return shapes_of([self._entering, self._leaving])
+
+    @property
+    def ends(self) -> tuple[Tensor, Tensor]:
+        """The logits of the clean and of the corrupt run, ``[1, vocab]``."""
+        logits = self._logits
+        return logits[1:], logits[:1]
+
+    @property
+    def mixes(self) -> bool:
+        """Only cells of one block share a forward."""
+        return False
+
+    def kind(self, layer: int) -> str:
+        """What sets a block apart from others of the site."""
+        return type(self.mixers[layer]).__name__ if self.inside else ""
+
+    def is_idle(self, layer: int, group: tuple[int, ...]) -> bool:
+        """Whether a patch cannot change the measured logits."""
+        corrupt, clean = self._values(layer)
+        chosen = list(group)
+        return layer > max(self._state(1).reads) or torch.equal(corrupt[chosen], clean[chosen])
+
+    def cut(self, layer: int, group: tuple[int, ...]) -> int:
+        """A tower's rows see each other, so all of them run."""
+        return 0
+
+    def work(self, layer: int, cut: int) -> tuple[int, int]:
+        """How many rows of how many blocks a cell runs."""
+        return 1, len(self.staged.blocks) - layer + self.model.num_layers
+
+    @torch.no_grad()
+    def logits(self, cells: Sequence[tuple[int, tuple[int, ...]]]) -> Tensor:
+        """The measured logits of some cells of one block, ``[cells, vocab]``."""
+        layer = cells[0][0]
+        state = self._state(len(cells))
+        rows = torch.tensor([number for _, group in cells for number in group])
+        copies = torch.tensor([copy for copy, (_, group) in enumerate(cells) for _ in group])
+        stream = (self._entering if self.enters else self._leaving)[layer][0]
+        patched = stream.repeat(len(cells), 1, 1)
+        patched[copies, rows] = self._patched(layer, rows).to(patched)
+        hidden = patched.reshape(state.hidden.shape)
+        if self.enters:
+            hidden = state.standard(state.calls[layer](self.staged.blocks[layer], state.native(hidden)))
+        read = {number: self._corrupt(number, state) for number in state.reads if number < layer}
+        if -1 in state.reads:
+            read[-1] = state.hidden
+        reached = replace(state, hidden=hidden, block=layer + 1, streams=read)
+        encoding = repeated(self.pair.corrupt.encoding, len(cells))
+        with self.staged.answered(self.staged.encode(reached)):
+            return forward(self.model, encoding, [self.pair.corrupt.last] * len(cells)).float()
+
+    def vectors(self, layer: int, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """The site's value at some positions in the clean and in the corrupt run, ``[rows, width]``."""
+        corrupt, clean = self._values(layer)
+        return clean[rows.to(clean.device)], corrupt[rows.to(corrupt.device)]
+
+    def _patched(self, layer: int, rows: Tensor) -> Tensor:
+        """What the stream is at the patched positions, ``[rows, hidden]``."""
+        if not self.inside:
+            return self.vectors(layer, rows)[0]
+        place, mixer, state = self.places[layer], self.mixers[layer], self._state(1)
+        answers = {
+            mixer: rows_at(First(), self._outputs["mixer", layer], 0, rows),
+            place.module: rows_at(place.part, self._outputs[layer], 1, rows),
+        }
+        entering = self._entering[layer][0]
+        with answered(list(answers), list(answers.values())):
+            # Without what mixes positions, a block is of each row alone, so that any rows make a picture.
+            output = state.calls[layer](
+                self.staged.blocks[layer], state.native(entering[rows.to(entering.device)][None])
+            )
+        return state.standard(output)[0]
+
+    def _values(self, layer: int) -> Tensor:
+        """The site's value in the corrupt and in the clean run, ``[2, rows, width]``."""
+        if self.inside:
+            return by_prompt(self.places[layer].part.get(self._outputs[layer]))
+        return (self._entering if self.enters else self._leaving)[layer]
+
+    def _corrupt(self, number: int, state: State) -> Tensor:
+        """What left a block in the corrupt run, for every copy."""
+        times = state.hidden.numel() // self._leaving[number][0].numel()
+        return self._leaving[number][:1].repeat(times, 1, 1).reshape(state.hidden.shape)
+
+    def _state(self, times: int) -> State:
+        """What the tower's blocks are called with for some copies of the corrupt pictures."""
+        if times not in self._states:
+            kept = {number: state for number, state in self._states.items() if number == 1}
+            self._states = {**kept, times: self.staged.embed(**repeated(self.pair.corrupt.encoding, times))}
+        return self._states[times]
+
+
+@contextmanager
+def _noting_inputs(modules: dict[int, torch.nn.Module]) -> Iterator[dict[int, Tensor]]:
+    """The stream that enters some blocks while it holds, ``[2, rows, width]`` for two prompts."""
+    held: dict[int, Tensor] = {}
+
+    def note(number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        stream = args[0] if args else next(iter(kwargs.values()))
+        held[number] = by_prompt(stream).clone()
+
+    with ExitStack() as stack:
+        for number, module in modules.items():
+            hook = module.register_forward_pre_hook(
+                lambda _module, args, kwargs, number=number: note(number, args, kwargs), with_kwargs=True
+            )
+            stack.callback(hook.remove)
+        yield held
