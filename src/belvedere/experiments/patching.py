@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from belvedere.errors import InputError
-from belvedere.experiments.metrics import Metric
+from belvedere.experiments.metrics import Metric, bound
 from belvedere.experiments.pairs import Groups, Pair
 from belvedere.experiments.progress import Bar
 from belvedere.experiments.result import PatchResult
@@ -78,6 +78,7 @@ def patch(
     if batch_cells < 1:
         raise InputError(f"batch_cells is {batch_cells}; at least one cell goes into a forward")
     clean_run = CleanRun.of(model, pair.clean, site, groups)
+    metric = bound(metric, clean_run.logits)
     ends = _ends(metric, clean_run.logits, next_logits(model, pair.corrupt))
     sweep = Sweep(model=model, pair=pair, site=site, groups=groups, metric=metric)
     with Bar(value, len(site.hosts) * len(groups), progress) as bar:

@@ -5,7 +5,7 @@ colours and type. matplotlib is imported when this package is, and by nothing el
 """
 
 from belvedere.plot.heat import heat
-from belvedere.plot.overlay import picture, strips
+from belvedere.plot.overlay import picture, strips, words
 from belvedere.plot.style import Plot
 
-__all__ = ["Plot", "heat", "picture", "strips"]
+__all__ = ["Plot", "heat", "picture", "strips", "words"]

@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["DIVERGING", "OUTLINE", "Plot", "figure", "fitted", "strength", "styled"]
+__all__ = ["DIVERGING", "INK", "OUTLINE", "Plot", "figure", "fitted", "strength", "styled"]
 
 DIVERGING = "PuOr_r"
 #: Drawn twice, dark under light, so that it shows on any ground.
@@ -66,9 +66,9 @@ def fitted(values: Tensor) -> CenteredNorm:
     return CenteredNorm(halfrange=_limit(values))
 
 
-def strength(values: Tensor) -> Tensor:
-    """How far each value is from zero on its own scale, 0 to 1."""
-    return values.abs() / _limit(values)
+def strength(values: Tensor, scale: Tensor) -> Tensor:
+    """How far each value is from zero on a scale that holds some values, 0 to 1."""
+    return values.abs() / _limit(scale)
 
 
 def _limit(values: Tensor) -> float:
