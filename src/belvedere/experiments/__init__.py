@@ -11,6 +11,7 @@ and see how much of the clean answer comes back. At every block and position, th
     result.overlay(picture, token_boxes(model, clean, picture.size))
 """
 
+from belvedere.experiments.knockout import KnockoutResult, knockout
 from belvedere.experiments.lens import lens, tower_lens
 from belvedere.experiments.maps import Cell, MapResult
 from belvedere.experiments.metrics import Metric, kl_divergence, logit, logit_difference, probability, rank
@@ -24,6 +25,7 @@ from belvedere.experiments.where import Inside, Where
 __all__ = [
     "Cell",
     "Inside",
+    "KnockoutResult",
     "LensResult",
     "MapResult",
     "Metric",
@@ -31,6 +33,7 @@ __all__ = [
     "Result",
     "Where",
     "kl_divergence",
+    "knockout",
     "lens",
     "logit",
     "logit_difference",

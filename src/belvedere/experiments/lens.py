@@ -138,7 +138,8 @@ def _ended(model: StandardizedTransformer, side: Side, layers: Iterable[int] | N
         wanted = range(last + 1) if layers is None else sorted(set(layers))
         strange = [number for number in wanted if not 0 <= number < count]
         if strange or not len(wanted):
-            raise InputError(f"there is no block {(*strange, None)[0]} of the tower; it has blocks 0 to {count - 1}")
+            what = f"there is no block {strange[0]} of the tower" if strange else "`layers` is empty"
+            raise InputError(f"{what}; it has blocks 0 to {count - 1}")
         found = {}
         for number in range(count):
             state = staged.encode(state, stop=number + 1)

@@ -16,11 +16,21 @@ from matplotlib.figure import Figure
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["DIVERGING", "INK", "OUTLINE", "Plot", "figure", "fitted", "strength", "styled"]
+__all__ = ["DIVERGING", "FAINT", "INK", "LINES", "OUTLINE", "Plot", "figure", "fitted", "strength", "styled"]
 
 DIVERGING = "PuOr_r"
 #: Drawn twice, dark under light, so that it shows on any ground.
 OUTLINE = (("#000000", 2.6), ("#ffffff", 1.2))
+#: The colour and the marker of each curve: the palette of Okabe and Ito, without its yellow.
+LINES = (
+    ("#0072b2", "o"),
+    ("#d55e00", "s"),
+    ("#009e73", "^"),
+    ("#cc79a7", "D"),
+    ("#56b4e9", "v"),
+    ("#e69f00", "X"),
+    ("#000000", "P"),
+)
 GROUND = "#ffffff"
 INK = "#1a1a1a"
 FAINT = "#6b6b6b"
