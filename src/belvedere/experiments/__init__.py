@@ -11,6 +11,7 @@ and see how much of the clean answer comes back. At every block and position, th
     result.overlay(picture, token_boxes(model, clean, picture.size))
 """
 
+from belvedere.experiments.ablation import AblationResult, StandIn, ablate, stand_in
 from belvedere.experiments.knockout import KnockoutResult, knockout
 from belvedere.experiments.lens import lens, tower_lens
 from belvedere.experiments.maps import Cell, MapResult
@@ -23,6 +24,7 @@ from belvedere.experiments.saved import Result
 from belvedere.experiments.where import Inside, Where
 
 __all__ = [
+    "AblationResult",
     "Cell",
     "Inside",
     "KnockoutResult",
@@ -31,7 +33,9 @@ __all__ = [
     "Metric",
     "PatchResult",
     "Result",
+    "StandIn",
     "Where",
+    "ablate",
     "kl_divergence",
     "knockout",
     "lens",
@@ -41,6 +45,7 @@ __all__ = [
     "patch_boxes",
     "probability",
     "rank",
+    "stand_in",
     "token_boxes",
     "tower_lens",
 ]
