@@ -21,6 +21,7 @@ from belvedere.experiments.places import patch_boxes, token_boxes
 from belvedere.experiments.readings import LensResult
 from belvedere.experiments.result import PatchResult
 from belvedere.experiments.saved import Result
+from belvedere.experiments.steering import SteeringResult, SteeringVector, steer, steering_vector
 from belvedere.experiments.where import Inside, Where
 
 __all__ = [
@@ -34,6 +35,8 @@ __all__ = [
     "PatchResult",
     "Result",
     "StandIn",
+    "SteeringResult",
+    "SteeringVector",
     "Where",
     "ablate",
     "kl_divergence",
@@ -46,6 +49,8 @@ __all__ = [
     "probability",
     "rank",
     "stand_in",
+    "steer",
+    "steering_vector",
     "token_boxes",
     "tower_lens",
 ]

@@ -14,7 +14,9 @@ __all__ = ["curves"]
 MOST_LABELS = 24
 
 
-def curves(values: Tensor, *, names: Sequence[str], columns: Sequence[Any], title: str, unit: str) -> Plot:
+def curves(
+    values: Tensor, *, names: Sequence[str], columns: Sequence[Any], title: str, unit: str, across: str = "blocks"
+) -> Plot:
     """Draw a curve per name.
 
     Args:
@@ -23,6 +25,7 @@ def curves(values: Tensor, *, names: Sequence[str], columns: Sequence[Any], titl
         columns: What each point is, such as the blocks.
         title: What the values are.
         unit: What is measured.
+        across: What the points are.
 
     Returns:
         The figure.
@@ -42,7 +45,7 @@ def curves(values: Tensor, *, names: Sequence[str], columns: Sequence[Any], titl
         step = -(-len(columns) // MOST_LABELS)
         axes.set_xticks(range(0, len(columns), step), [str(column) for column in columns[::step]])
         axes.set_title(title)
-        axes.set_xlabel("blocks")
+        axes.set_xlabel(across)
         axes.set_ylabel(unit)
         axes.legend()
     return made
