@@ -12,6 +12,7 @@ and see how much of the clean answer comes back. At every block and position, th
 """
 
 from belvedere.experiments.ablation import AblationResult, StandIn, ablate, stand_in
+from belvedere.experiments.attribution import AttributionResult, attribute
 from belvedere.experiments.knockout import KnockoutResult, knockout
 from belvedere.experiments.lens import lens, tower_lens
 from belvedere.experiments.maps import Cell, MapResult
@@ -19,6 +20,8 @@ from belvedere.experiments.metrics import Metric, kl_divergence, logit, logit_di
 from belvedere.experiments.patching import patch
 from belvedere.experiments.places import patch_boxes, token_boxes
 from belvedere.experiments.readings import LensResult
+from belvedere.experiments.relevance import relevance
+from belvedere.experiments.relevances import RelevanceResult
 from belvedere.experiments.result import PatchResult
 from belvedere.experiments.saved import Result
 from belvedere.experiments.steering import SteeringResult, SteeringVector, steer, steering_vector
@@ -26,6 +29,7 @@ from belvedere.experiments.where import Inside, Where
 
 __all__ = [
     "AblationResult",
+    "AttributionResult",
     "Cell",
     "Inside",
     "KnockoutResult",
@@ -33,12 +37,14 @@ __all__ = [
     "MapResult",
     "Metric",
     "PatchResult",
+    "RelevanceResult",
     "Result",
     "StandIn",
     "SteeringResult",
     "SteeringVector",
     "Where",
     "ablate",
+    "attribute",
     "kl_divergence",
     "knockout",
     "lens",
@@ -48,6 +54,7 @@ __all__ = [
     "patch_boxes",
     "probability",
     "rank",
+    "relevance",
     "stand_in",
     "steer",
     "steering_vector",

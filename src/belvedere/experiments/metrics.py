@@ -20,6 +20,7 @@ __all__ = [
     "metric_name",
     "probability",
     "rank",
+    "told_apart",
 ]
 
 #: Any function of ``[rows, vocab]`` logits that returns ``[rows]``.
@@ -187,3 +188,18 @@ def measured(metric: Metric, logits: Tensor) -> Tensor:
         got = tuple(score.shape) if isinstance(score, Tensor) and score.shape != logits.shape[:1] else score
         raise InputError(f"{name} must give a finite number per row, [rows, vocab] -> [rows]; it gave {got}")
     return score
+
+
+def told_apart(metric: Metric, clean: Tensor, corrupt: Tensor) -> tuple[float, float]:
+    """The metric of two runs, from the logits ``[1, vocab]`` of each.
+
+    Raises:
+        InputError: It is the same, so that nothing can be restored.
+    """
+    ends = float(measured(metric, clean)), float(measured(metric, corrupt))
+    if ends[0] == ends[1]:
+        raise InputError(
+            f"{metric_name(metric)} is {ends[0]:.4g} in the clean run and in the corrupt one, so there is nothing to "
+            "restore; choose inputs or tokens that it tells apart"
+        )
+    return ends

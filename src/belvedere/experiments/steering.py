@@ -1,8 +1,8 @@
 """Steering: a direction of the stream, found by contrast, and added while the model writes.
 
-The direction is a difference of means: what some inputs have in common at a block, less what others have (Turner et al.,
-"Steering Language Models With Activation Engineering", 2023; Rimsky et al., "Steering Llama 2 via Contrastive Activation
-Addition", 2024). The inputs may differ in their prompts or in their pictures.
+The direction is a difference of means: what some inputs have in common at a block, less what others have (Turner et
+al., "Steering Language Models With Activation Engineering", 2023; Rimsky et al., "Steering Llama 2 via Contrastive
+Activation Addition", 2024). The inputs may differ in their prompts or in their pictures.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from belvedere.errors import InputError
+from belvedere.experiments.answers import ends_of
 from belvedere.experiments.metrics import Metric, bound, kl_divergence, measured, metric_name
 from belvedere.experiments.progress import Bar
 from belvedere.experiments.readings import words_of
@@ -314,8 +315,7 @@ def _generated(
 
 def _until_end(model: StandardizedTransformer, tokens: list[int]) -> list[int]:
     """What is written up to the token that ends it, and that one."""
-    given = getattr(model._module.generation_config, "eos_token_id", None)
-    ends = {given} if isinstance(given, int) else set(given or ())
+    ends = ends_of(model)
     stop = next((place for place, token in enumerate(tokens) if token in ends), len(tokens))
     return tokens[: stop + 1]
 
