@@ -204,7 +204,7 @@ class Run:
         return total / steps
 
     def _fresh(self, layer: int, rows: Tensor | None = None, vectors: Tensor | None = None) -> Tensor:
-        """Inside a trace: give a block its own value, or one with other vectors at some rows, as a tensor of its own."""
+        """Inside a trace: give a block its value, or one with other vectors at some rows, as a tensor of its own."""
         held = self.site.read(layer)
         fresh = held.clone() if rows is None else held.detach().clone()
         if rows is not None and vectors is not None:
