@@ -88,8 +88,8 @@ def tower_lens(
 ) -> LensResult:
     """What the image tokens read as if the tower ended after each of its blocks.
 
-    The stream that leaves a block stands in for every stream that the wrapper reads, and the projector was not trained
-    on it: a word that appears is evidence, a word that does not is none.
+    The blocks behind it are skipped: its stream stands in for the later ones that the wrapper reads. The projector was
+    not trained on it, so a word that appears is evidence, and a word that does not is none.
 
     Args:
         model: The model.
@@ -152,11 +152,13 @@ def _ended(model: StandardizedTransformer, side: Side, layers: Iterable[int] | N
             f"the stream of this tower is {list(shapes[one])} behind block {one} and {list(shapes[other])} behind "
             f"block {other}, so one cannot stand in for the other; read blocks of one shape (`layers=`)",
         )
-    ends = {number: found[number].hidden for number in wanted}
-    return {
-        number: replace(state, hidden=held, block=count, streams=dict.fromkeys(state.reads, held))
-        for number, held in ends.items()
-    }
+    known = state.kept
+    ends: dict[int, State] = {}
+    for number in wanted:
+        held = found[number].hidden
+        read = {block: known[block] if block <= number else held for block in state.reads}
+        ends[number] = replace(state, hidden=held, block=count, streams=read)
+    return ends
 
 
 def _features(
@@ -168,6 +170,12 @@ def _features(
         with staged.answered(state):
             (held,) = _streams(model, side, site, places).values()
         return held
+    if model.family.facts.scatter is None:
+        raise Unavailable(
+            "vision.image_features",
+            "this text attends to its features and writes none over its image tokens, so no position reads as one; "
+            "read positions behind a text block (`through=0`)",
+        )
     features: Tensor = staged.merge(state)
     if len(features) != len(places):
         raise Unavailable(
