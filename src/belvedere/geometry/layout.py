@@ -238,6 +238,23 @@ class PatchLayout:
         shown = "; ".join(str(region) for region in self.regions)
         return f"PatchLayout({shown}; {kinds['patches']} rows, {kinds['tokens']} image tokens)"
 
+    def _repr_html_(self) -> str:
+        """A table of the grids, for a notebook."""
+        own = dict(zip(map(_grid, self.token_regions), self.arrangements["tokens"].placed, strict=True))
+        rows = [
+            (str(region), len(placed), len(own.get(_grid(region), ())))
+            for region, placed in zip(self.regions, self.arrangements["patches"].placed, strict=True)
+        ]
+        rows.append(("all, with what stands in no grid", len(self.patches), len(self.tokens)))
+        lines = "".join(
+            f"<tr><td>{grid}</td><td>{patches}</td><td>{tokens}</td></tr>" for grid, patches, tokens in rows
+        )
+        return f"<table><tr><th>grid of patches</th><th>rows</th><th>image tokens</th></tr>{lines}</table>"
+
+
+def _grid(region: Region) -> tuple[int, str]:
+    return region.image, region.part
+
 
 def _as_tuple(index: Tensor) -> tuple[int, ...]:
     return tuple(index.tolist())

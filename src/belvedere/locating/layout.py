@@ -14,9 +14,9 @@ from belvedere.errors import InputError
 from belvedere.geometry import Arrangement, Cells, PatchLayout, Region, inverse, tower_rows
 from belvedere.locating.shown import order_of, seen
 from belvedere.locating.tokens import told
-from belvedere.pictures import Pictures, count_pictures
+from belvedere.pictures import Pictures
 
-__all__ = ["locate", "locate_videos"]
+__all__ = ["locate"]
 
 
 def locate(
@@ -68,37 +68,6 @@ def locate(
         sequence=sequence,
         unsourced=shown.unsourced,
     )
-
-
-def locate_videos(
-    vision: Any, encoding: Mapping[str, Any], sizes: Sequence[tuple[int, int]] | None = None
-) -> PatchLayout:
-    """The layout of an encoding's videos, whose patches a tower of packed rows takes in a forward of their own.
-
-    Args:
-        vision: The tower's envoy.
-        encoding: Model inputs.
-        sizes: Width and height of each original video, where they are known.
-
-    Raises:
-        InputError: It shows no video, or the encoding does not say the videos' grids.
-    """
-    pixels, grid = encoding.get("pixel_values_videos"), encoding.get("video_grid_thw")
-    if pixels is None:
-        raise InputError("the input shows no video; pass `videos=[...]`, or an encoding with pixel_values_videos")
-    if grid is None:
-        raise InputError(
-            f"{vision.root.family.wrapper} gives no grid of its videos, and where their patches are is not known; "
-            "show the frames as pictures"
-        )
-    filmed = {"pixel_values": pixels, "image_grid_thw": grid, "input_ids": encoding.get("input_ids")}
-    shown = count_pictures(vision, filmed)
-    # Kimi averages a video's frames, so that it has the tokens of one.
-    pooled = tuple(tokens // frames for tokens, (frames, _, _) in zip(shown.tokens, shown.grids, strict=True))
-    ids, token = filmed["input_ids"], vision.root.placeholder("video")
-    told = None if ids is None or token is None else int((torch.as_tensor(ids) == token).sum())
-    shown = replace(shown, tokens=pooled if told == sum(pooled) else shown.tokens)
-    return locate(vision, filmed, shown, sizes, "video")
 
 
 def _boxed(tokens: Cells, patches: Cells, links: Tensor, mixed: Tensor) -> Cells:

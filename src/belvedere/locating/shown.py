@@ -24,12 +24,13 @@ NO_PROCESSOR = "the model has no image processor that says how a picture becomes
 
 @dataclass(frozen=True)
 class Stand:
-    """Where a piece stands: in which grid of its picture, at which place among its tiles, and how in the picture."""
+    """Where a piece stands: in which grid, at which place among its tiles or frames, and how in the picture."""
 
     part: Part
     row: int = 0
     column: int = 0
     view: View | None = None
+    frame: int = 0
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,7 @@ class Seen:
         unsourced: Why the boxes in the original pictures are not known.
         lines: The `belvedere.families.tiling.Stitched` of each picture, where the wrapper lays its tokens out in lines.
         side: The side of the block of patches that makes an image token, where the tower says it; else 0.
+        scaled: How many rows and columns of tokens each frame of a video is scaled to, where it is.
     """
 
     pieces: list[Shown]
@@ -51,6 +53,7 @@ class Seen:
     unsourced: str | None
     lines: list[Any]
     side: int
+    scaled: tuple[int, int] | None = None
 
 
 def seen(
@@ -76,12 +79,20 @@ def seen(
     shown: list[Shown] = []
     regions: list[Region] = []
     for image, own in enumerate(_plain(vision, encoding, pictures)):
-        given = _stitched(made[image], own) if made else _unstitched(own, lines[image] if lines else None)
+        if modality == "video" and pictures.tiles:
+            given = [Stand("picture", frame=frame) for frame in range(len(own))]
+        elif made:
+            given = _stitched(made[image], own)
+        else:
+            given = _unstitched(own, lines[image] if lines else None)
         placed, grids = _placed(own, given, len(regions))
         shown += placed
         regions += grids
     side = vision.spatial_merge_size if encoding.get("image_grid_thw") is not None else 0
-    return Seen(shown, regions, tuple(sizes or ()), unsourced, lines, side)
+    scaled = None
+    if modality == "video" and facts.video_scaled is not None:
+        scaled = facts.video_scaled(shown[0].rows, shown[0].columns)
+    return Seen(shown, regions, tuple(sizes or ()), unsourced, lines, side, scaled)
 
 
 def order_of(vision: Any, name: str | None = None) -> Callable[[int, int, int], Tensor]:
@@ -157,8 +168,8 @@ def _stitched(made: list[Piece], own: list[Shown]) -> list[Stand]:
 def _patches(piece: Piece, side: int) -> tuple[tuple[int, int], tuple[int, int]]:
     """The columns and rows of whole patches of a piece, and of those that show some of the picture.
 
-    Where pictures are padded to the largest, the encoding's mask tells how far each goes: the second, unless the largest
-    itself has no room for the last patch.
+    Where pictures are padded to the largest, the encoding's mask tells how far each goes: the second, unless the
+    largest itself has no room for the last patch.
     """
     width, height = (length // side for length in piece.size)
     right, bottom = (ceil(end / side) for end in piece.visible[2:])
@@ -256,8 +267,8 @@ def _placed(own: list[Shown], stands: list[Stand], first: int) -> tuple[list[Sho
         size = grids.setdefault(key, [0, 0])
         size[:] = max(size[0], top + piece.rows), max(size[1], left + piece.columns)
         region = first + list(grids).index(key)
-        placed.append(replace(piece, region=region, top=top, left=left, view=stand.view))
-    frames, image = own[0].frames, own[0].image
+        placed.append(replace(piece, region=region, first=stand.frame, top=top, left=left, view=stand.view))
+    frames, image = max(piece.first + piece.frames for piece in placed), own[0].image
     made = [
         Region(image=image, part=key[0], frames=frames, rows=size[0], columns=size[1]) for key, size in grids.items()
     ]

@@ -67,6 +67,7 @@ class State:
         source: What the wrapper is called with: pixels, grid and the like.
         packed: Whether every picture's patches are in one row.
         row: Whether the blocks take that row as a matrix, without a leading axis.
+        in_tuple: Whether the blocks return their stream in a tuple.
         patches: The shape that the patch embedding returns; ``None`` where it is no one tensor.
     """
 
@@ -78,6 +79,7 @@ class State:
     reads: tuple[int, ...] = ()
     packed: bool = False
     row: bool = False
+    in_tuple: bool = False
     patches: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -105,6 +107,10 @@ class State:
     def native(self, stream: Tensor) -> Tensor:
         """A stream in the shape in which the blocks take it."""
         return stream[0] if self.row else stream
+
+    def returned(self, stream: Tensor) -> Any:
+        """A stream in the form in which the blocks return it."""
+        return (self.native(stream),) if self.in_tuple else self.native(stream)
 
     def standard(self, stream: Tensor) -> Tensor:
         """A block's stream as ``[images, patches, vision_hidden]``."""
