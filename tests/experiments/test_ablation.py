@@ -131,6 +131,17 @@ def test_a_stand_in_is_put_at_several_blocks_of_one_s_own_trace(rig):
         mean.vectors(1, [3])
 
 
+@pytest.mark.parametrize("name", ["lfm2_vl", "gemma4", "internvl_tiles", "mllama"])
+def test_copies_of_a_padded_or_tiled_tower_are_told_apart(name):
+    checkpoint = _built[name, "sdpa"]
+    encoding = checkpoint.row.solo(0)
+    options = {"positions": [1, 2, 4], "layers": [0]}
+    given = (checkpoint.model, encoding, "vision.layers.mlp_output", METRIC)
+    one, three = (ablate(*given, batch_cells=cells, **options) for cells in (1, 3))
+    torch.testing.assert_close(three.raw, one.raw, atol=1e-5, rtol=1e-3)
+    assert one.effects.abs().max() > 1e-6
+
+
 def test_a_text_model_is_ablated_at_every_token():
     checkpoint = _built["llama", "sdpa"]
     ids = {"input_ids": checkpoint.inputs["input_ids"][1:]}

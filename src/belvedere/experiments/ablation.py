@@ -19,7 +19,7 @@ from torch import Tensor
 from belvedere.errors import InputError
 from belvedere.experiments.maps import MapResult
 from belvedere.experiments.metrics import Metric, bound, measured, metric_name
-from belvedere.experiments.pairs import Groups, Pair
+from belvedere.experiments.pairs import Groups, Pair, image_tokens
 from belvedere.experiments.progress import Bar
 from belvedere.experiments.runs import Side, encoded, next_logits, repeated
 from belvedere.experiments.sites import Site
@@ -70,17 +70,22 @@ class StandIn:
         held = self.held[layer]
         return held[[random.Random(f"{self.seed} {number}").randrange(len(held)) for number in positions]]
 
-    def put(self, layer: int, positions: Sequence[int], rows: Tensor | None = None) -> None:
+    def put(self, layer: int, positions: Sequence[int], copies: Sequence[int] | None = None) -> None:
         """Inside a trace: write it at some positions of a block.
 
         Args:
             layer: The block.
-            positions: The positions; below 0 from the end.
-            rows: Where they are over the first two axes of the value, where the trace has several prompts.
+            positions: The positions; below 0 they count from the end.
+            copies: Where the trace runs several copies of a prompt: the copy of each position, from 0; the last copy
+                must be among them.
         """
-        where = torch.tensor(list(positions)) if rows is None else rows
-        new = torch.zeros_like(self.site.rows(layer, where)) if self.by == "zero" else self.vectors(layer, positions)
-        self.site.put(layer, where, new)
+        rows = torch.tensor(list(positions))
+        if copies is not None:
+            held = self.site.read(layer)
+            # A padded tower has more rows than patches, so a copy's length is read off the value.
+            rows = rows + torch.tensor(list(copies)) * (held.shape[0] * held.shape[1] // (max(copies) + 1))
+        new = torch.zeros_like(self.site.rows(layer, rows)) if self.by == "zero" else self.vectors(layer, positions)
+        self.site.put(layer, rows, new)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -208,13 +213,12 @@ def ablate(
         by = stand_in(model, value, by=by, references=references, at=at, layers=layers, seed=seed)
     site = Site.find(model, value, layers)
     side = encoded(model, shown, "shown")
-    pair = Pair(clean=side, corrupt=side)
-    groups, length = pair.groups(model, site, positions), pair.length(model, site)
+    groups = Pair(clean=side, corrupt=side).groups(model, site, positions)
     logits = next_logits(model, side)
     metric = bound(metric, logits)
     plain = float(measured(metric, logits))
     with Bar(f"ablation of {value}", len(site.hosts) * len(groups), progress) as bar:
-        found = _swept(model, side, by, _batches(site, groups, batch_cells), length, bar)
+        found = _swept(model, side, by, _batches(site, groups, batch_cells), bar)
         scores = torch.cat([measured(metric, one) for one in found])
     raw = scores.view(len(site.hosts), len(groups)).float().cpu()
     return AblationResult(
@@ -230,7 +234,9 @@ def ablate(
 
 def _usual(model: StandardizedTransformer, side: Side, site: Site) -> Where:
     """The positions of a reference that count by default."""
-    return Pair(clean=side, corrupt=side).usual(model, site)
+    if site.is_tower:
+        return "patches"
+    return "image" if len(image_tokens(model, side)) else "all"
 
 
 @torch.no_grad()
@@ -253,12 +259,11 @@ def _swept(
     side: Side,
     new: StandIn,
     batches: Iterable[tuple[int, Groups]],
-    length: int,
     bar: Bar,
 ) -> Iterator[Tensor]:
     """The next token's logits of each batch of cells."""
     for layer, cells in batches:
-        yield _logits(model, side, new, layer, cells, length)
+        yield _logits(model, side, new, layer, cells)
         bar.advance(len(cells))
 
 
@@ -269,12 +274,11 @@ def _logits(
     new: StandIn,
     layer: int,
     cells: Groups,
-    length: int,
 ) -> Tensor:
     """The next token's logits of a copy of the prompt per cell, each ablated at its positions: ``[cells, vocab]``."""
-    rows = torch.tensor([copy * length + number for copy, group in enumerate(cells) for number in group])
+    copies = [copy for copy, group in enumerate(cells) for _ in group]
     positions = [number for group in cells for number in group]
     with model.trace(**repeated(side.encoding, len(cells))):
-        new.put(layer, positions, rows)
+        new.put(layer, positions, copies)
         logits: Tensor = nnsight.save(model.logits[:, side.last].float())
     return logits
