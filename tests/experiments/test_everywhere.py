@@ -56,6 +56,9 @@ def test_a_cut_is_made_or_the_reason_is_given(wrapper, stack):
     assert result.mass.max() <= 1.001
     assert result.mass.min() > 0.1
     assert result.effects.abs().max() > 1e-6
+    pairs = {"one": edges, "other": (edges[0], [3, 4])}
+    one, both = (knockout(wrapper.model, encoding, pairs, METRIC, stack=stack, batch_cells=n) for n in (1, 2))
+    torch.testing.assert_close(one.raw, both.raw, atol=1e-4, rtol=1e-3)
 
 
 @pytest.mark.parametrize("method", ["gradient", "rollout", "weighted"])

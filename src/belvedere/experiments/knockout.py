@@ -21,7 +21,7 @@ from belvedere.errors import InputError
 from belvedere.experiments.metrics import Metric, bound, measured, metric_name
 from belvedere.experiments.patterns import Patterns, without
 from belvedere.experiments.progress import Bar
-from belvedere.experiments.runs import Side, encoded, next_logits
+from belvedere.experiments.runs import Side, encoded, next_logits, repeated
 from belvedere.experiments.saved import Result
 from belvedere.experiments.where import Where, model_name, positions_of, spoken
 
@@ -47,6 +47,7 @@ def knockout(
     window: int | None = None,
     heads: Iterable[int] | None = None,
     renormalize: bool = True,
+    batch_cells: int | None = None,
     progress: bool | None = None,
 ) -> KnockoutResult:
     """Cut attention edges and measure what that changes.
@@ -63,10 +64,8 @@ def knockout(
         window: Cut in this many neighbouring blocks at a time, and slide; by default in all blocks at once.
         heads: Only of these heads; by default of all.
         renormalize: Whether what is left of a row is scaled up, as under a mask; else the cut part is missing.
+        batch_cells: How many cuts share one forward; by default as many as keep their patterns small.
         progress: Whether to show a bar.
-
-    Returns:
-        The change of the metric, ``[edges, window]``, and how much attention was cut.
 
     Raises:
         InputError: There are no such positions, blocks or heads.
@@ -79,8 +78,10 @@ def knockout(
     logits = next_logits(model, side)
     metric = bound(metric, logits)
     plain = float(measured(metric, logits))
-    masses, order = _masses(model, side, patterns, cuts), list(patterns.hosts)
-    runs = (_logits(model, side, patterns, cut, span, renormalize) for cut, span in product(cuts, windows))
+    masses, most = _masses(model, side, patterns, cuts)
+    order = list(patterns.hosts)
+    batches = _batches([*product(cuts, windows)], most if batch_cells is None else batch_cells)
+    runs = (_logits(model, side, patterns, cells, renormalize) for cells in batches)
     scores = _scores(runs, metric, len(cuts) * len(windows), progress).view(len(cuts), len(windows))
     return KnockoutResult(
         effects=scores - plain,
@@ -169,6 +170,10 @@ class KnockoutResult(Result):
         )
 
 
+#: The most copies of a prompt in a forward, and the most numbers in all their patterns of one block.
+CELLS, NUMBERS = 32, 2**25
+
+
 @dataclass(frozen=True, kw_only=True)
 class Cut:
     """The edges of one pair, ready to be laid over a pattern."""
@@ -187,6 +192,10 @@ class Cut:
             chosen = torch.zeros_like(chosen).index_fill(0, self.heads, True)
         who, whom = _own(self.queries, start, asking), _own(self.keys, start, asked)
         return (chosen[:, None, None] & who[:, None] & whom).to(pattern.device)
+
+
+#: One run: what is cut, and in which blocks.
+Cell = tuple[Cut, tuple[int, ...]]
 
 
 def _own(positions: Tensor, start: int, length: int) -> Tensor:
@@ -219,8 +228,11 @@ def _windows(layers: list[int], window: int | None) -> tuple[tuple[int, ...], ..
 
 
 @torch.no_grad()
-def _masses(model: StandardizedTransformer, side: Side, patterns: Patterns, cuts: list[Cut]) -> Tensor:
-    """How much attention each pair's edges carry in each block of the untouched run: ``[edges, block]``."""
+def _masses(model: StandardizedTransformer, side: Side, patterns: Patterns, cuts: list[Cut]) -> tuple[Tensor, int]:
+    """How much attention each pair's edges carry in each block of the untouched run, ``[edges, block]``.
+
+    And how many copies of the prompt keep the patterns of a block small.
+    """
 
     def mass(held: list[tuple[int, Tensor]], cut: Cut) -> Tensor:
         laid = [(pattern.float(), cut.over(pattern, start)) for start, pattern in held]
@@ -228,14 +240,24 @@ def _masses(model: StandardizedTransformer, side: Side, patterns: Patterns, cuts
         heads = held[0][1].shape[0] if cut.heads is None else len(cut.heads)
         return (total / (heads * len(cut.queries))).cpu()
 
+    def look(held: list[tuple[int, Tensor]]) -> tuple[list[Tensor], int]:
+        return [mass(held, cut) for cut in cuts], sum(pattern.numel() for _, pattern in held)
+
     with model.trace(**side.encoding):
-        found = nnsight.save({layer: [mass(held, cut) for cut in cuts] for layer, held in _each(patterns)})
-    return torch.stack([torch.stack(found[layer]) for layer in patterns.hosts], 1)
+        found = nnsight.save([look(held) for held in _each(patterns)])
+    most = max(1, min(CELLS, NUMBERS // max(size for _, size in found)))
+    return torch.stack([torch.stack(each) for each, _ in found], 1), most
 
 
-def _each(patterns: Patterns) -> Iterable[tuple[int, list[tuple[int, Tensor]]]]:
+def _each(patterns: Patterns) -> Iterable[list[tuple[int, Tensor]]]:
     """Every block's patterns, read when their turn comes."""
-    return ((layer, patterns.read(layer)) for layer in patterns.hosts)
+    return (patterns.read(layer) for layer in patterns.hosts)
+
+
+def _batches(cells: list[Cell], size: int) -> Iterable[list[Cell]]:
+    if size < 1:
+        raise InputError(f"batch_cells is {size}; at least one cut goes into a forward")
+    return (cells[start : start + size] for start in range(0, len(cells), size))
 
 
 def _scores(runs: Iterable[Tensor], metric: Metric, count: int, progress: bool | None) -> Tensor:
@@ -244,30 +266,30 @@ def _scores(runs: Iterable[Tensor], metric: Metric, count: int, progress: bool |
     with Bar("knockout", count, progress) as bar:
         for logits in runs:
             scores.append(measured(metric, logits))
-            bar.advance(1)
+            bar.advance(len(logits))
     return torch.cat(scores).float().cpu()
 
 
 @torch.no_grad()
 def _logits(
-    model: StandardizedTransformer,
-    side: Side,
-    patterns: Patterns,
-    cut: Cut,
-    span: tuple[int, ...],
-    renormalize: bool,
+    model: StandardizedTransformer, side: Side, patterns: Patterns, cells: list[Cell], renormalize: bool
 ) -> Tensor:
-    """The next token's logits with a pair's edges cut in some blocks: ``[1, vocab]``."""
+    """The next token's logits of a copy of the prompt per cell, its edges cut in its own blocks: ``[cells, vocab]``."""
+
+    def changed(layer: int, start: int, length: int, pattern: Tensor) -> Tensor:
+        cut, span = cells[start // length]
+        if layer not in span:
+            return pattern
+        return without(pattern, cut.over(pattern, start % length), renormalize=renormalize)
 
     def apply(layer: int) -> None:
         held = patterns.read(layer)
-        patterns.write(
-            layer,
-            [without(pattern, cut.over(pattern, start), renormalize=renormalize) for start, pattern in held],
-        )
+        length = sum(pattern.shape[1] for _, pattern in held) // len(cells)
+        patterns.write(layer, [changed(layer, start, length, pattern) for start, pattern in held])
 
-    with model.trace(**side.encoding):
-        for layer in span:
+    layers = sorted({layer for _, span in cells for layer in span})
+    with model.trace(**repeated(side.encoding, len(cells))):
+        for layer in layers:
             apply(layer)
         logits: Tensor = nnsight.save(model.logits[:, side.last].float())
     return logits

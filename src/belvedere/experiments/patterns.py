@@ -89,12 +89,13 @@ class Patterns:
         return {blocks(numbers): reason for reason, numbers in shared.items()}
 
     def read(self, layer: int) -> list[tuple[int, Tensor]]:
-        """Inside a trace: a block's patterns, each ``[heads, query, key]`` with the position at which it begins."""
+        """Inside a trace: a block's patterns, each ``[heads, query, key]`` with the position at which it begins.
+
+        Positions are counted on over the rows of a batch, and over the segments of a tower.
+        """
         host: Any = self.hosts[layer]
-        if self.stack == "text":
-            return [(0, one) for one in host.attention_probabilities]
-        held = list(host.segment_probabilities)
-        return list(zip(accumulate((len(one[0]) for one in held), initial=0), held, strict=False))
+        held = list(host.attention_probabilities if self.stack == "text" else host.segment_probabilities)
+        return list(zip(accumulate((one.shape[1] for one in held), initial=0), held, strict=False))
 
     def write(self, layer: int, patterns: list[Tensor]) -> None:
         """Inside a trace: give a block other patterns, one for each that `read` gave."""
