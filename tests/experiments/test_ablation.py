@@ -129,6 +129,8 @@ def test_a_stand_in_is_put_at_several_blocks_of_one_s_own_trace(rig):
     torch.testing.assert_close(logits, expected)
     with pytest.raises(InputError, match="nothing was kept of block 1"):
         mean.vectors(1, [3])
+    with pytest.raises(InputError, match=r"made of layers\.mlp_output and cannot stand for layers\.layer_output"):
+        ablate(rig.model, rig.clean, "layers.layer_output", METRIC, by=mean)
 
 
 @pytest.mark.parametrize("name", ["lfm2_vl", "gemma4", "internvl_tiles", "mllama"])

@@ -211,6 +211,8 @@ def ablate(
         raise InputError(f"batch_cells is {batch_cells}; at least one cell goes into a forward")
     if not isinstance(by, StandIn):
         by = stand_in(model, value, by=by, references=references, at=at, layers=layers, seed=seed)
+    elif by.site.path != value:
+        raise InputError(f"the stand-in is made of {by.site.path} and cannot stand for {value}; make one of that")
     site = Site.find(model, value, layers)
     side = encoded(model, shown, "shown")
     groups = Pair(clean=side, corrupt=side).groups(model, site, positions)
