@@ -11,18 +11,53 @@ and see how much of the clean answer comes back. At every block and position, th
     result.overlay(picture, token_boxes(model, clean, picture.size))
 """
 
-from belvedere.experiments.metrics import Metric, logit_difference, probability
+from belvedere.experiments.ablation import AblationResult, StandIn, ablate, stand_in
+from belvedere.experiments.attribution import AttributionResult, attribute
+from belvedere.experiments.knockout import KnockoutResult, knockout
+from belvedere.experiments.lens import lens, tower_lens
+from belvedere.experiments.maps import Cell, MapResult
+from belvedere.experiments.metrics import Metric, kl_divergence, logit, logit_difference, probability, rank
 from belvedere.experiments.patching import patch
 from belvedere.experiments.places import patch_boxes, token_boxes
-from belvedere.experiments.result import Cell, PatchResult
+from belvedere.experiments.readings import LensResult
+from belvedere.experiments.relevance import relevance
+from belvedere.experiments.relevances import RelevanceResult
+from belvedere.experiments.result import PatchResult
+from belvedere.experiments.saved import Result
+from belvedere.experiments.steering import SteeringResult, SteeringVector, steer, steering_vector
+from belvedere.experiments.where import Inside, Where
 
 __all__ = [
+    "AblationResult",
+    "AttributionResult",
     "Cell",
+    "Inside",
+    "KnockoutResult",
+    "LensResult",
+    "MapResult",
     "Metric",
     "PatchResult",
+    "RelevanceResult",
+    "Result",
+    "StandIn",
+    "SteeringResult",
+    "SteeringVector",
+    "Where",
+    "ablate",
+    "attribute",
+    "kl_divergence",
+    "knockout",
+    "lens",
+    "logit",
     "logit_difference",
     "patch",
     "patch_boxes",
     "probability",
+    "rank",
+    "relevance",
+    "stand_in",
+    "steer",
+    "steering_vector",
     "token_boxes",
+    "tower_lens",
 ]

@@ -13,16 +13,14 @@ from collections.abc import Iterable, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
-
 from belvedere.errors import InputError
 from belvedere.experiments.engine import Pace, Scores, Sweep, cells_of, digest, memory_of
-from belvedere.experiments.metrics import Metric
+from belvedere.experiments.metrics import Metric, bound, metric_name, told_apart
 from belvedere.experiments.pairs import Groups, Pair
 from belvedere.experiments.progress import Bar
 from belvedere.experiments.result import PatchResult
 from belvedere.experiments.sites import Site
+from belvedere.experiments.where import model_name
 
 if TYPE_CHECKING:
     from belvedere.standardized import StandardizedTransformer
@@ -93,9 +91,10 @@ def _swept(
 ) -> PatchResult:
     """The result of a sweep."""
     cells, way = cells_of(model, pair, site, groups)
-    clean, corrupt = _ends(metric, *cells.ends)
+    metric = bound(metric, cells.ends[0])
+    clean, corrupt = told_apart(metric, *cells.ends)
     layers = tuple(site.hosts)
-    made = {"model": _called(model), "metric": _named(metric)}
+    made = {"model": model_name(model), "metric": metric_name(metric)}
     about = {"value": site.path, **made, "layers": layers, "positions": groups, "inputs": digest(pair)}
     scores = Scores.of(about, (clean, corrupt), file)
     pace = Pace(memory_of(next(model.embed_tokens._module.parameters()).device), batch_cells)
@@ -111,39 +110,3 @@ def _swept(
         value=site.path,
         settings={**made, "batch_cells": batch_cells, **way},
     )
-
-
-def _ends(metric: Metric, clean: Tensor, corrupt: Tensor) -> tuple[float, float]:
-    """The metric of the two runs, after a check that it can be told apart."""
-    if not callable(metric):
-        raise InputError(
-            f"{metric!r} is no metric; pass logit_difference(...), probability(...), or a function of logits"
-        )
-    ends = [_measured(metric, logits) for logits in (clean, corrupt)]
-    if ends[0] == ends[1]:
-        raise InputError(
-            f"{_named(metric)} is {ends[0]:.4g} in the clean run and in the corrupt one, so there is nothing to "
-            "restore; choose inputs or tokens that it tells apart"
-        )
-    return ends[0], ends[1]
-
-
-def _measured(metric: Metric, logits: Tensor) -> float:
-    try:
-        score = metric(logits)
-    except IndexError as error:
-        raise InputError(f"{_named(metric)} does not fit a vocabulary of {logits.shape[-1]}: {error}") from error
-    if not isinstance(score, Tensor) or score.shape != (1,) or not bool(torch.isfinite(score)):
-        got = tuple(score.shape) if isinstance(score, Tensor) and score.shape != (1,) else score
-        raise InputError(f"{_named(metric)} must give a finite number per row, [rows, vocab] -> [rows]; it gave {got}")
-    return float(score)
-
-
-def _named(metric: Metric) -> str:
-    return getattr(metric, "__name__", None) or str(metric)
-
-
-def _called(model: StandardizedTransformer) -> str:
-    """What the model was loaded from, or its class."""
-    name: Any = getattr(model.config, "name_or_path", "") or getattr(model._module.config, "name_or_path", "")
-    return str(name) or type(model._module).__name__

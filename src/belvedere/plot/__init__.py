@@ -4,9 +4,10 @@ Each function returns a matplotlib figure that belongs to nobody: save it, or le
 colours and type. matplotlib is imported when this package is, and by nothing else in Belvedere.
 """
 
+from belvedere.plot.curves import curves
 from belvedere.plot.heat import heat
 from belvedere.plot.layout import layout
-from belvedere.plot.overlay import picture, strips
+from belvedere.plot.overlay import picture, strips, words
 from belvedere.plot.style import Plot
 
-__all__ = ["Plot", "heat", "layout", "picture", "strips"]
+__all__ = ["Plot", "curves", "heat", "layout", "picture", "strips", "words"]

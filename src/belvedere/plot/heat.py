@@ -14,7 +14,9 @@ __all__ = ["heat"]
 MOST_LABELS = 24
 
 
-def heat(values: Tensor, *, rows: Sequence[Any], columns: Sequence[Any], title: str, unit: str) -> Plot:
+def heat(
+    values: Tensor, *, rows: Sequence[Any], columns: Sequence[Any], title: str, unit: str, down: str = "block"
+) -> Plot:
     """Draw a map.
 
     Args:
@@ -23,6 +25,7 @@ def heat(values: Tensor, *, rows: Sequence[Any], columns: Sequence[Any], title: 
         columns: What each column is, such as the position's number.
         title: What the values are.
         unit: What their colours mean, written along the colour bar.
+        down: What the rows are.
 
     Returns:
         The figure.
@@ -32,7 +35,7 @@ def heat(values: Tensor, *, rows: Sequence[Any], columns: Sequence[Any], title: 
         axes = made.add_subplot()
         shown = axes.imshow(values.cpu().numpy(), cmap=DIVERGING, norm=fitted(values), aspect="auto")
         axes.set_title(title)
-        axes.set_ylabel("block")
+        axes.set_ylabel(down)
         axes.set_xlabel("position")
         axes.set_yticks(*_ticks(rows))
         axes.set_xticks(*_ticks(columns))

@@ -21,6 +21,7 @@ __all__ = [
     "FAINT",
     "GROUND",
     "INK",
+    "LINES",
     "MARK",
     "OUTLINE",
     "WAY",
@@ -37,6 +38,16 @@ OUTLINE = (("#000000", 2.6), ("#ffffff", 1.2))
 #: The two ends of the diverging map: what is outlined, and the way from one to the next.
 MARK = "#5e3c99"
 WAY = "#b35806"
+#: The colour and the marker of each curve: the palette of Okabe and Ito, without its yellow.
+LINES = (
+    ("#0072b2", "o"),
+    ("#d55e00", "s"),
+    ("#009e73", "^"),
+    ("#cc79a7", "D"),
+    ("#56b4e9", "v"),
+    ("#e69f00", "X"),
+    ("#000000", "P"),
+)
 GROUND = "#ffffff"
 INK = "#1a1a1a"
 FAINT = "#6b6b6b"
@@ -82,9 +93,9 @@ def fitted(values: Tensor) -> CenteredNorm:
     return CenteredNorm(halfrange=_limit(values))
 
 
-def strength(values: Tensor) -> Tensor:
-    """How far each value is from zero on its own scale, 0 to 1."""
-    return values.abs() / _limit(values)
+def strength(values: Tensor, scale: Tensor) -> Tensor:
+    """How far each value is from zero on a scale that holds some values, 0 to 1."""
+    return values.abs() / _limit(scale)
 
 
 def _limit(values: Tensor) -> float:

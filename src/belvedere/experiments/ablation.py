@@ -1,0 +1,286 @@
+"""Ablation: take what a position holds away, and see what of the answer goes with it.
+
+What stands in its place is zero, the mean over other inputs, or what some other input has there. Zero is far from all
+that a model ever computes; the mean keeps what is common to all inputs; a resampled vector is one that the model knows
+(Chan et al., "Causal Scrubbing", 2022).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import nnsight
+import torch
+from torch import Tensor
+
+from belvedere.errors import InputError
+from belvedere.experiments.maps import MapResult
+from belvedere.experiments.metrics import Metric, bound, measured, metric_name
+from belvedere.experiments.pairs import Groups, Pair, image_tokens
+from belvedere.experiments.progress import Bar
+from belvedere.experiments.runs import Side, encoded, next_logits, repeated
+from belvedere.experiments.sites import Site
+from belvedere.experiments.where import Where, model_name, positions_of
+
+if TYPE_CHECKING:
+    from belvedere.standardized import StandardizedTransformer
+
+__all__ = ["AblationResult", "StandIn", "ablate", "stand_in"]
+
+KINDS = ("zero", "mean", "resample")
+#: How many vectors are kept to draw from.
+POOL = 256
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StandIn:
+    """What stands in the place of a value: `ablate` puts it at each position, and so can you, inside a trace.
+
+    ::
+
+        mean = stand_in(model, "layers.mlp_output", by="mean", references=others)
+        with model.trace(**shown):
+            for layer in (1, 2):
+                mean.put(layer, positions)
+            logits = model.logits.save()
+
+    Args:
+        by: ``"zero"``, ``"mean"`` or ``"resample"``.
+        site: The value.
+        held: By block, ``[vectors, width]``: the mean alone, or the vectors that are drawn from.
+        seed: What the draws follow from.
+    """
+
+    by: str
+    site: Site
+    held: Mapping[int, Tensor] = field(default_factory=dict)
+    seed: int = 0
+
+    def vectors(self, layer: int, positions: Sequence[int]) -> Tensor:
+        """The vectors for some positions, ``[positions, width]``; a position always draws the same one.
+
+        Raises:
+            InputError: The block was not asked for.
+        """
+        if layer not in self.held:
+            raise InputError(f"nothing was kept of block {layer}; make the stand-in with layers=[{layer}, ...]")
+        held = self.held[layer]
+        return held[[random.Random(f"{self.seed} {number}").randrange(len(held)) for number in positions]]
+
+    def put(self, layer: int, positions: Sequence[int], copies: Sequence[int] | None = None) -> None:
+        """Inside a trace: write it at some positions of a block.
+
+        Args:
+            layer: The block.
+            positions: The positions; below 0 they count from the end.
+            copies: Where the trace runs several copies of a prompt: the copy of each position, from 0; the last copy
+                must be among them.
+        """
+        rows = torch.tensor(list(positions))
+        if copies is not None:
+            held = self.site.read(layer)
+            # A padded tower has more rows than patches, so a copy's length is read off the value.
+            rows = rows + torch.tensor(list(copies)) * (held.shape[0] * held.shape[1] // (max(copies) + 1))
+        new = torch.zeros_like(self.site.rows(layer, rows)) if self.by == "zero" else self.vectors(layer, positions)
+        self.site.put(layer, rows, new)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class AblationResult(MapResult):
+    """The change of the metric that each ablation makes: below 0 where the position held up the answer.
+
+    Args:
+        effects: ``[layer, position]``, the metric less that of the untouched run.
+        raw: ``[layer, position]``, the metric itself.
+        plain: The metric of the untouched run.
+        layers: The block of each row.
+        positions: The positions that each column ablated together.
+        value: The standard path of what was ablated.
+        settings: What else made it.
+    """
+
+    KIND: ClassVar[str] = "ablation"
+    HEADER: ClassVar[str] = "belvedere.ablation"
+    UNIT: ClassVar[str] = "change of the metric"
+
+    raw: Tensor
+    plain: float
+
+    def strength(self) -> Tensor:
+        """The size of each change, up or down."""
+        return self.effects.abs()
+
+    def __repr__(self) -> str:
+        return self._shown(f"by {self.settings.get('by')}, untouched {self.plain:.4g}")
+
+
+def stand_in(
+    model: StandardizedTransformer,
+    value: str,
+    *,
+    by: str = "mean",
+    references: Iterable[Mapping[str, Any]] = (),
+    at: Where | None = None,
+    layers: Iterable[int] | None = None,
+    seed: int = 0,
+    progress: bool | None = False,
+) -> StandIn:
+    """Make what will stand in the place of a value.
+
+    Args:
+        model: The model.
+        value: The value, by its standard path without a block number, as for `patch`.
+        by: ``"zero"``; ``"mean"`` over the references; ``"resample"``, a vector of one of them.
+        references: Other inputs, each as `trace` takes it by keyword. They need not be of one length.
+        at: The positions of the references that count; by default image tokens (or all, where none are shown) in the
+            text, and patches in the tower.
+        layers: The blocks; by default all that have the value.
+        seed: What draws follow from.
+        progress: Whether to show a bar over the references.
+
+    Raises:
+        InputError: There is no such kind, or no reference where one is needed, or no such positions.
+        Unavailable: The checkpoint does not have the value.
+    """
+    if by not in KINDS:
+        raise InputError(f"by={by!r} is no way to ablate; known: {', '.join(KINDS)}")
+    site = Site.find(model, value, layers)
+    given = list(references)
+    if by == "zero":
+        return StandIn(by=by, site=site)
+    if not given:
+        raise InputError(f"by={by!r} takes vectors from other inputs; pass some as `references=[...]`")
+    sides = [encoded(model, one, f"reference {number}") for number, one in enumerate(given)]
+    sums: dict[int, Tensor] = {}
+    pools: dict[int, list[Tensor]] = {layer: [] for layer in site.hosts}
+    draw, count = random.Random(seed), 0
+    with Bar(f"references of {value}", len(sides), progress) as bar:
+        for side in sides:
+            rows = positions_of(model, side, _usual(model, side, site) if at is None else at, tower=site.is_tower)
+            if by == "resample":
+                rows = tuple(sorted(draw.sample(rows, min(len(rows), -(-POOL // len(sides))))))
+            for layer, held in _rows(model, side, site, rows).items():
+                pools[layer] = [*pools[layer], held] if by == "resample" else []
+                sums[layer] = sums.get(layer, torch.zeros(())) + held.double().sum(0)
+            count += len(rows)
+            bar.advance(1)
+    if by == "mean":
+        return StandIn(by=by, site=site, held={layer: (total / count)[None] for layer, total in sums.items()})
+    return StandIn(by=by, site=site, held={layer: torch.cat(pool) for layer, pool in pools.items()}, seed=seed)
+
+
+def ablate(
+    model: StandardizedTransformer,
+    shown: Mapping[str, Any],
+    value: str,
+    metric: Metric,
+    *,
+    by: str | StandIn = "zero",
+    references: Iterable[Mapping[str, Any]] = (),
+    at: Where | None = None,
+    layers: Iterable[int] | None = None,
+    positions: Iterable[int | Iterable[int]] | None = None,
+    batch_cells: int = 32,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> AblationResult:
+    """Ablate a value at each block and position, and measure what that changes.
+
+    Args:
+        model: The model.
+        shown: The input, as `trace` takes it by keyword.
+        value: What is ablated, by its standard path without a block number.
+        metric: What is measured; `kl_divergence` is from the untouched run.
+        by: ``"zero"``, ``"mean"`` or ``"resample"``, or a `StandIn`.
+        references: The other inputs that a mean or a resampled vector comes from.
+        at: Their positions that count, as for `stand_in`.
+        layers: The blocks; by default all that have the value.
+        positions: The positions, or lists of positions that are ablated together; by default as for `patch`.
+        batch_cells: How many cells share one forward.
+        seed: What draws follow from.
+        progress: Whether to show a bar.
+
+    Raises:
+        InputError: There is no such block, position, value or way.
+        Unavailable: The checkpoint does not have the value.
+    """
+    if batch_cells < 1:
+        raise InputError(f"batch_cells is {batch_cells}; at least one cell goes into a forward")
+    if not isinstance(by, StandIn):
+        by = stand_in(model, value, by=by, references=references, at=at, layers=layers, seed=seed)
+    elif by.site.path != value:
+        raise InputError(f"the stand-in is made of {by.site.path} and cannot stand for {value}; make one of that")
+    site = Site.find(model, value, layers)
+    side = encoded(model, shown, "shown")
+    groups = Pair(clean=side, corrupt=side).groups(model, site, positions)
+    logits = next_logits(model, side)
+    metric = bound(metric, logits)
+    plain = float(measured(metric, logits))
+    with Bar(f"ablation of {value}", len(site.hosts) * len(groups), progress) as bar:
+        found = _swept(model, side, by, _batches(site, groups, batch_cells), bar)
+        scores = torch.cat([measured(metric, one) for one in found])
+    raw = scores.view(len(site.hosts), len(groups)).float().cpu()
+    return AblationResult(
+        effects=raw - plain,
+        raw=raw,
+        plain=plain,
+        layers=tuple(site.hosts),
+        positions=groups,
+        value=value,
+        settings={"model": model_name(model), "metric": metric_name(metric), "by": by.by},
+    )
+
+
+def _usual(model: StandardizedTransformer, side: Side, site: Site) -> Where:
+    """The positions of a reference that count by default."""
+    if site.is_tower:
+        return "patches"
+    return "image" if len(image_tokens(model, side)) else "all"
+
+
+@torch.no_grad()
+def _rows(model: StandardizedTransformer, side: Side, site: Site, rows: tuple[int, ...]) -> dict[int, Tensor]:
+    wanted = torch.tensor(rows)
+    with model.trace(**side.encoding):
+        held: dict[int, Tensor] = nnsight.save({layer: site.rows(layer, wanted) for layer in site.hosts})
+    return held
+
+
+def _batches(site: Site, groups: Groups, cells: int) -> Iterator[tuple[int, Groups]]:
+    """The cells that share a forward: a block and some groups of positions."""
+    for layer in site.hosts:
+        for start in range(0, len(groups), cells):
+            yield layer, groups[start : start + cells]
+
+
+def _swept(
+    model: StandardizedTransformer,
+    side: Side,
+    new: StandIn,
+    batches: Iterable[tuple[int, Groups]],
+    bar: Bar,
+) -> Iterator[Tensor]:
+    """The next token's logits of each batch of cells."""
+    for layer, cells in batches:
+        yield _logits(model, side, new, layer, cells)
+        bar.advance(len(cells))
+
+
+@torch.no_grad()
+def _logits(
+    model: StandardizedTransformer,
+    side: Side,
+    new: StandIn,
+    layer: int,
+    cells: Groups,
+) -> Tensor:
+    """The next token's logits of a copy of the prompt per cell, each ablated at its positions: ``[cells, vocab]``."""
+    copies = [copy for copy, group in enumerate(cells) for _ in group]
+    positions = [number for group in cells for number in group]
+    with model.trace(**repeated(side.encoding, len(cells))):
+        new.put(layer, positions, copies)
+        logits: Tensor = nnsight.save(model.logits[:, side.last].float())
+    return logits

@@ -1,0 +1,233 @@
+"""Attribution patching: what each patch would restore, to first order, for all of them from one backward.
+
+A patch moves an activation from its corrupt value to its clean one; times the metric's gradient there, that is what the
+metric would change by if it were linear (Nanda, "Attribution Patching", 2023). Where it is not, ``steps=`` takes the
+mean gradient along the way (integrated gradients, Sundararajan et al. 2017).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import nnsight
+import torch
+from torch import Tensor
+
+from belvedere.errors import InputError
+from belvedere.experiments.maps import MapResult
+from belvedere.experiments.metrics import Metric, bound, metric_name, told_apart
+from belvedere.experiments.pairs import Groups, Pair
+from belvedere.experiments.progress import Bar
+from belvedere.experiments.result import PatchResult
+from belvedere.experiments.runs import Side, next_logits
+from belvedere.experiments.sites import Site
+from belvedere.experiments.where import model_name
+
+if TYPE_CHECKING:
+    from belvedere.standardized import StandardizedTransformer
+
+__all__ = ["AttributionResult", "attribute"]
+
+
+def attribute(
+    model: StandardizedTransformer,
+    clean: Mapping[str, Any],
+    corrupt: Mapping[str, Any],
+    value: str,
+    metric: Metric,
+    *,
+    layers: Iterable[int] | None = None,
+    positions: Iterable[int | Iterable[int]] | None = None,
+    steps: int | None = None,
+    against: PatchResult | None = None,
+    progress: bool | None = None,
+) -> AttributionResult:
+    """Estimate what `patch` would find, at each block and position.
+
+    Args:
+        model: The model.
+        clean: The input whose answer is to be restored, as for `patch`.
+        corrupt: The input that would be patched.
+        value: What would be copied, by its standard path without a block number.
+        metric: What is measured; it needs a gradient, so no `rank`.
+        layers: The blocks; by default all that have the value.
+        positions: The positions, as for `patch`.
+        steps: How many points between corrupt and clean the gradient is taken at, while all positions of a block move
+            together; by default at the corrupt run alone. It takes as many forwards per block.
+        against: What `patch` found, to say how well the estimate agrees.
+        progress: Whether to show a bar.
+
+    Returns:
+        The estimates, in the measure of `patch`: 0 where nothing is restored, 1 where the clean run is.
+
+    Raises:
+        InputError: As for `patch`, or the metric has no gradient, or ``against`` is of other cells.
+        Unavailable: The checkpoint does not have the value.
+    """
+    if steps is not None and steps < 1:
+        raise InputError(f"steps is {steps}; the gradient is taken at one point at least")
+    site = Site.find(model, value, layers)
+    pair = Pair.align(model, clean, corrupt)
+    groups = pair.groups(model, site, positions)
+    logits = next_logits(model, pair.clean), next_logits(model, pair.corrupt)
+    metric = bound(metric, logits[0])
+    ends = told_apart(metric, *logits)
+    run = Run(model=model, side=pair.corrupt, site=site, metric=metric)
+    with Bar(f"attribution of {value}", len(site.hosts) * (steps or 1), progress) as bar:
+        estimates = dict(run.estimates(_held(model, pair.clean, site), groups, steps, bar))
+    raw = torch.stack([estimates[layer] for layer in site.hosts])
+    found = AttributionResult(
+        effects=raw / (ends[0] - ends[1]),
+        raw=raw,
+        layers=tuple(site.hosts),
+        positions=groups,
+        clean=ends[0],
+        corrupt=ends[1],
+        value=value,
+        settings={"model": model_name(model), "metric": metric_name(metric), "steps": steps},
+    )
+    return found if against is None else found.compared(against)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class AttributionResult(MapResult):
+    """What each patch would restore if the model were linear.
+
+    Args:
+        effects: ``[layer, position]``, in the measure of `PatchResult`.
+        raw: ``[layer, position]``, the estimated change of the metric.
+        layers: The block of each row.
+        positions: The positions that each column patches together.
+        clean: The metric of the clean run.
+        corrupt: The metric of the corrupt run.
+        value: The standard path of what would be patched.
+        correlation: Pearson's, with true patching over all cells, where that was asked for.
+        settings: What else made it.
+    """
+
+    KIND: ClassVar[str] = "attribution"
+    HEADER: ClassVar[str] = "belvedere.attribution"
+    UNIT: ClassVar[str] = "restored to first order: 0 corrupt, 1 clean"
+
+    raw: Tensor
+    clean: float
+    corrupt: float
+    correlation: float | None = None
+
+    def correlation_with(self, truth: PatchResult, layer: int | None = None) -> float:
+        """Pearson's correlation with what patching really restores; NaN where one of the two is the same everywhere.
+
+        Args:
+            truth: What `patch` found for the same value and positions.
+            layer: At this block only; by default over all cells.
+
+        Raises:
+            InputError: It is of another value or of other cells.
+        """
+        layers = self.layers if layer is None else (layer,)
+        missing = [number for number in layers if number not in truth.layers or number not in self.layers]
+        if truth.value != self.value or truth.positions != self.positions or missing:
+            raise InputError(
+                f"the patching result is of {truth.value} at {len(truth.positions)} positions and blocks "
+                f"{truth.layers}, and this one of {self.value} at {len(self.positions)} and {self.layers}; "
+                "patch the same"
+            )
+        ours = torch.cat([self.effects[self.layers.index(number)] for number in layers]).double()
+        theirs = torch.cat([truth.effects[truth.layers.index(number)] for number in layers]).double()
+        ours, theirs = ours - ours.mean(), theirs - theirs.mean()
+        return float((ours * theirs).sum() / (ours.norm() * theirs.norm()))
+
+    def compared(self, truth: PatchResult) -> AttributionResult:
+        """The same, with its correlation with what patching really restores.
+
+        Args:
+            truth: What `patch` found for the same value and positions.
+        """
+        return replace(self, correlation=self.correlation_with(truth))
+
+    def __repr__(self) -> str:
+        known = "" if self.correlation is None else f", correlation with patching {self.correlation:.3f}"
+        return self._shown(f"clean {self.clean:.4g}, corrupt {self.corrupt:.4g}{known}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """The corrupt run, with gradients."""
+
+    model: StandardizedTransformer
+    side: Side
+    site: Site
+    metric: Metric
+
+    def estimates(
+        self, clean: dict[int, Tensor], groups: Groups, steps: int | None, bar: Bar
+    ) -> Iterator[tuple[int, Tensor]]:
+        """By block, the estimated change of the metric for each group of positions."""
+        if steps is None:
+            corrupt, gradients = self._at_corrupt()
+            bar.advance(len(clean))
+        else:
+            corrupt = _held(self.model, self.side, self.site)
+        rows = sorted({number for group in groups for number in group})
+        for layer, target in clean.items():
+            way = target.float() - corrupt[layer].float()
+            slope = gradients[layer] if steps is None else self._along(layer, corrupt[layer], target, rows, steps, bar)
+            each = (slope.float() * way).sum(-1).cpu()
+            yield layer, torch.stack([each[list(group)].sum() for group in groups])
+
+    def _at_corrupt(self) -> tuple[dict[int, Tensor], dict[int, Tensor]]:
+        """The value and the metric's gradient at it on every block, ``[positions, width]``, from one backward."""
+        with torch.enable_grad():
+            with self.model.trace(**self.side.encoding):
+                held = nnsight.save({layer: self._fresh(layer) for layer in self.site.hosts})
+                logits = nnsight.save(self.model.logits[:, self.side.last].float())
+            found = self._gradients(logits, list(held.values()))
+        gradients = {layer: one.flatten(0, 1) for layer, one in zip(held, found, strict=True)}
+        return {layer: one.detach().flatten(0, 1) for layer, one in held.items()}, gradients
+
+    def _along(self, layer: int, corrupt: Tensor, clean: Tensor, rows: list[int], steps: int, bar: Bar) -> Tensor:
+        """The mean gradient between corrupt and clean, at the middle of each step: ``[positions, width]``."""
+        total = torch.zeros_like(corrupt, dtype=torch.float32)
+        where = torch.tensor(rows, device=corrupt.device)
+        for step in range(steps):
+            share = (step + 0.5) / steps
+            between = corrupt[where] + share * (clean.to(corrupt)[where] - corrupt[where])
+            with torch.enable_grad():
+                with self.model.trace(**self.side.encoding):
+                    held = nnsight.save(self._fresh(layer, where, between))
+                    logits = nnsight.save(self.model.logits[:, self.side.last].float())
+                (found,) = self._gradients(logits, [held])
+            total += found.flatten(0, 1)
+            bar.advance(1)
+        return total / steps
+
+    def _fresh(self, layer: int, rows: Tensor | None = None, vectors: Tensor | None = None) -> Tensor:
+        """Inside a trace: give a block its value, or one with other vectors at some rows, as a tensor of its own."""
+        held = self.site.read(layer)
+        fresh = held.clone() if rows is None else held.detach().clone()
+        if rows is not None and vectors is not None:
+            fresh[rows // held.shape[1], rows % held.shape[1]] = vectors.to(fresh)
+        if not fresh.requires_grad:
+            fresh.requires_grad_()
+        setattr(self.site.hosts[layer], self.site.name, fresh)
+        return fresh
+
+    def _gradients(self, logits: Tensor, held: list[Tensor]) -> list[Tensor]:
+        """The metric's gradient at some tensors; zero at those that nothing reads."""
+        score = self.metric(logits).sum()
+        if not score.requires_grad:
+            raise InputError(f"{metric_name(self.metric)} has no gradient; take a logit or a probability")
+        found = torch.autograd.grad(score, held, allow_unused=True)
+        return [
+            torch.zeros_like(one) if gradient is None else gradient for one, gradient in zip(held, found, strict=True)
+        ]
+
+
+@torch.no_grad()
+def _held(model: StandardizedTransformer, side: Side, site: Site) -> dict[int, Tensor]:
+    """The value on every block of a run: ``[positions, width]``."""
+    with model.trace(**side.encoding):
+        held: dict[int, Tensor] = nnsight.save({layer: site.read(layer).flatten(0, 1).clone() for layer in site.hosts})
+    return held

@@ -1,0 +1,108 @@
+"""What every result of an experiment does: it shows itself as a table, and it goes to a file and comes back."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from torch import Tensor
+
+from belvedere.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["Result"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Result:
+    """A record of tensors and plain values.
+
+    A subclass declares its fields, what it is called (``KIND``, and ``HEADER`` in a file), the ``HEADINGS`` of its
+    table and, by `lines`, what stands below them.
+    """
+
+    KIND: ClassVar[str] = "result"
+    #: The key of a file's metadata under which everything but the tensors is kept.
+    HEADER: ClassVar[str] = "belvedere.result"
+    HEADINGS: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def title(self) -> str:
+        """What stands above the table."""
+        return self.KIND
+
+    def lines(self) -> list[tuple[str, ...]]:
+        """The table's lines, a cell for each heading."""
+        return []
+
+    def table(self) -> Table:
+        """The result as a table."""
+        from rich.table import Table
+
+        table = Table(title=self.title)
+        for name in self.HEADINGS:
+            table.add_column(name, justify="right")
+        for cells in self.lines():
+            table.add_row(*cells)
+        return table
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write it to one file: safetensors, with everything else as JSON in its metadata.
+
+        Args:
+            path: The file.
+        """
+        from safetensors.torch import save_file
+
+        held = {one.name: getattr(self, one.name) for one in fields(self)}
+        tensors = {name: value.contiguous() for name, value in held.items() if isinstance(value, Tensor)}
+        rest = {name: value for name, value in held.items() if name not in tensors}
+        save_file(tensors, fspath(path), metadata={self.HEADER: json.dumps(rest)})
+
+    @classmethod
+    def load(cls, path: str | PathLike[str]) -> Self:
+        """Read what `save` wrote.
+
+        Args:
+            path: The file.
+
+        Raises:
+            FileNotFoundError: There is no such file.
+            InputError: The file holds something else.
+        """
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(fspath(path), framework="pt") as opened:
+                header = (opened.metadata() or {}).get(cls.HEADER)
+                tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - it is no mapping
+        except SafetensorError as error:
+            raise InputError(f"{fspath(path)} is no safetensors file: {error}") from error
+        if header is None:
+            raise InputError(f"{fspath(path)} holds no {cls.KIND}; pass a file that `{cls.__name__}.save` wrote")
+        return cls(**tensors, **{name: frozen(value) for name, value in json.loads(header).items()})
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        def row(cells: tuple[str, ...], tag: str) -> str:
+            return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+
+        body = "".join(row(cells, "td") for cells in self.lines())
+        return (
+            f"<p><code>{escape(repr(self))}</code></p>"
+            f"<table><thead>{row(self.HEADINGS, 'th')}</thead><tbody>{body}</tbody></table>"
+        )
+
+
+def frozen(value: Any) -> Any:
+    """What JSON gives back, its lists as the tuples that they were."""
+    if isinstance(value, list):
+        return tuple(frozen(entry) for entry in value)
+    if isinstance(value, dict):
+        return {key: frozen(entry) for key, entry in value.items()}
+    return value

@@ -1,0 +1,51 @@
+"""Values as curves, one for each name, over blocks or windows of blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+
+from belvedere.plot.style import FAINT, LINES, Plot, figure, styled
+
+__all__ = ["curves"]
+
+MOST_LABELS = 24
+
+
+def curves(
+    values: Tensor, *, names: Sequence[str], columns: Sequence[Any], title: str, unit: str, across: str = "blocks"
+) -> Plot:
+    """Draw a curve per name.
+
+    Args:
+        values: ``[names, columns]``.
+        names: What each curve is.
+        columns: What each point is, such as the blocks.
+        title: What the values are.
+        unit: What is measured.
+        across: What the points are.
+
+    Returns:
+        The figure.
+
+    Raises:
+        ValueError: There is not one name per curve and one label per point.
+    """
+    if values.shape != (len(names), len(columns)):
+        raise ValueError(f"values are {list(values.shape)}, with {len(names)} names and {len(columns)} columns")
+    with styled():
+        made = figure(max(4.5, min(11.0, 2.5 + 0.35 * len(columns))), 3.2)
+        axes = made.add_subplot()
+        axes.axhline(0, color=FAINT, linewidth=0.8)
+        for number, (row, name) in enumerate(zip(values, names, strict=True)):
+            color, marker = LINES[number % len(LINES)]
+            axes.plot(row.cpu().numpy(), color=color, marker=marker, label=name)
+        step = -(-len(columns) // MOST_LABELS)
+        axes.set_xticks(range(0, len(columns), step), [str(column) for column in columns[::step]])
+        axes.set_title(title)
+        axes.set_xlabel(across)
+        axes.set_ylabel(unit)
+        axes.legend()
+    return made
