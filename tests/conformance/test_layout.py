@@ -82,6 +82,8 @@ def test_every_value_goes_to_its_grids_and_back(wrapper):
         features = tower.image_features.save()
         text = model.layers[0].layer_output.save()
     held = {"patch_embeddings": embedded, "patches": stream, "tokens": features, "sequence": text}
+    if wrapper.row.cross:
+        held["image_features"] = features
     for name, value in held.items():
         if name not in layout.arrangements or not len(layout.arrangements[name]):
             assert wrapper.row.cross
@@ -133,6 +135,8 @@ def test_rows_and_tokens_of_the_pictures_are_each_once(wrapper):
     assert sorted(rows.tolist()) == list(range(len(layout.patches)))
     if wrapper.row.cross:
         assert not len(layout.tokens)
+        with pytest.raises(InputError, match="its text attends to the patches; ask for rows"):
+            layout.tokens_of(0)
         return
     assert tuple(len(layout.tokens_of(image)) for image in range(layout.images)) == shown.tokens
     ids = wrapper.inputs["input_ids"]

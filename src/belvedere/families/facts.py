@@ -84,6 +84,7 @@ class Rows:
         after: Rows behind the patches: CLS.
         packed: Whether every picture's patches are in one row.
         multiple: What the rows of a picture (or a tile) are padded to a multiple of, behind all others.
+        whole: Whether a patch into which padding reaches counts as padding, where pictures are padded to the largest.
     """
 
     order: Literal["raster", "merge blocks", "windows"] = "raster"
@@ -91,6 +92,7 @@ class Rows:
     after: int = 0
     packed: bool = False
     multiple: int = 1
+    whole: bool = False
 
     def around(self, patches: int) -> tuple[int, int]:
         """How many rows stand ahead of a picture's patches and behind them; none in a packed row."""

@@ -57,6 +57,13 @@ def locate(
     }
     if len(positions):
         arrangements["sequence"] = _in_sequence(arrangements["tokens"], positions, sequence)
+    untold = None
+    if facts.scatter is None:
+        untold = (
+            f"{vision.root.family.wrapper} writes nothing over its placeholders, its text attends to the patches; "
+            "ask for rows, by patches_in and rows_of"
+        )
+        arrangements["image_features"] = _attended(shown.pieces, patches, grids)
     return PatchLayout(
         patches=patches,
         tokens=tokens,
@@ -67,6 +74,7 @@ def locate(
         sizes=shown.sizes,
         sequence=sequence,
         unsourced=shown.unsourced,
+        untold=untold,
     )
 
 
@@ -124,6 +132,16 @@ def _embedded(
         start + inverse(order(piece.frames, *piece.slots)) for piece, start in zip(pieces, starts, strict=False)
     )
     return Arrangement("patch_embeddings", grids, placed, torch.empty(0, dtype=torch.long))
+
+
+def _attended(pieces: list[Any], patches: Cells, grids: tuple[Region, ...]) -> Arrangement:
+    """The rows that the text attends to: those of every tile, without what pads each to a multiple."""
+    starts = list(accumulate((piece.length for piece in pieces), initial=0))
+    kept = [
+        torch.arange(start, start + len(piece.before) + piece.patches)
+        for piece, start in zip(pieces, starts, strict=False)
+    ]
+    return Arrangement.of("image_features", patches.taken(torch.cat(kept)), grids)
 
 
 def _in_sequence(tokens: Arrangement, positions: Tensor, sequence: tuple[int, int]) -> Arrangement:

@@ -30,7 +30,10 @@ def locate_videos(
         InputError: It shows no video.
     """
     if encoding.get("pixel_values_videos") is None:
-        raise InputError("the input shows no video; pass `videos=[...]`, or an encoding with pixel_values_videos")
+        raise InputError(
+            "the input has no pixel_values_videos: it shows no video, or this wrapper takes a video's frames as "
+            "pictures; pass `videos=[...]`, or ask for the layout of its pictures"
+        )
     if encoding.get("video_grid_thw") is not None:
         filmed, shown = _by_grid(vision, encoding)
     elif encoding.get("video_position_ids") is not None:

@@ -92,6 +92,9 @@ class State:
         Raises:
             InputError: It is of another shape.
         """
+        if not isinstance(hidden, Tensor) or not hidden.is_floating_point():
+            what = f"of {hidden.dtype}" if isinstance(hidden, Tensor) else f"a {type(hidden).__name__}"
+            raise InputError(f"the new stream is {what}; pass a tensor of real numbers")
         if hidden.shape != self.hidden.shape:
             raise InputError(
                 f"the stream is {list(self.hidden.shape)} and the new one {list(hidden.shape)}; "
@@ -145,13 +148,16 @@ class State:
         Raises:
             InputError: The file holds no state.
         """
-        from safetensors import safe_open
+        from safetensors import SafetensorError, safe_open
 
-        with safe_open(path, framework="pt", device=str(device)) as opened:
-            tree = (opened.metadata() or {}).get(KEY)
-            if tree is None:
-                raise InputError(f"{str(path)!r} holds no state of a tower; pass a file that State.save wrote")
-            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - it is no mapping
+        try:
+            with safe_open(path, framework="pt", device=str(device)) as opened:
+                tree = (opened.metadata() or {}).get(KEY)
+                tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - it is no mapping
+        except SafetensorError as error:
+            raise InputError(f"{str(path)!r} is no safetensors file: {error}") from error
+        if tree is None:
+            raise InputError(f"{str(path)!r} holds no state of a tower; pass a file that State.save wrote")
         return cls(**{name: _read(held, tensors) for name, held in json.loads(tree).items()})
 
     def __repr__(self) -> str:

@@ -137,7 +137,8 @@ class Staged:
 
         Args:
             state: A state; it is left as it is.
-            start: The first block to run; by default the one that comes next.
+            start: The first block to run; by default the one that comes next. With another one blocks are left out, or
+                run once more.
             stop: The block before which to stop; by default all the others are run.
 
         Returns:
@@ -216,10 +217,24 @@ class Staged:
             state: As for `merge`.
 
         Raises:
-            InputError: It has not passed every block that the wrapper reads.
+            InputError: It has not passed every block that the wrapper reads; or, from within, other pictures are shown.
         """
+        shape = state.native(state.hidden).shape
+
+        def check(_module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            entering = args[0] if args else next(iter(kwargs.values()))
+            if entering.shape != shape:
+                raise InputError(
+                    f"the tower is shown pictures whose stream is {list(entering.shape)}, and the state's is "
+                    f"{list(shape)}; show it the pictures that the state was made of, or others of their sizes"
+                )
+
         with answered(self.blocks, self._outputs(state)):
-            yield
+            watch = self.blocks[0].register_forward_pre_hook(check, with_kwargs=True)
+            try:
+                yield
+            finally:
+                watch.remove()
 
     def _outputs(self, state: State) -> list[Any]:
         """What each block returns of a state; ``None`` where it is not kept."""
