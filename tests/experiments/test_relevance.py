@@ -218,5 +218,6 @@ def test_the_object_s_tokens_come_first(name, method, least):
     (panel,) = [axes for axes in figure.axes if axes.get_title()]
     assert panel.get_title().startswith(repr(scene.answer))
     (cells,) = panel.collections
-    assert len(cells.get_array()) == len(scores)
+    drawn = torch.as_tensor(cells.get_array().data, dtype=torch.float32)
+    torch.testing.assert_close(drawn, result.on_tokens()[0] / scores.max())
     assert result.overlay(scene.image, patches=True).axes

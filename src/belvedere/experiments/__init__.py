@@ -9,6 +9,21 @@ and see how much of the clean answer comes back. At every block and position, th
     result = patch(model, clean, corrupt, "layers.layer_output", logit_difference(red, blue))
     result.table()
     result.overlay(picture, token_boxes(model, clean, picture.size))
+
+The others ask in the same way:
+
+``attribute``
+    what `patch` would find, to first order, from one backward;
+``knockout``
+    what changes when some positions no longer attend to others;
+``ablate``
+    what goes when a value is taken away; `stand_in` does it inside a trace;
+``lens``, ``tower_lens``
+    what positions read as at each block;
+``steering_vector``, ``steer``
+    a direction of the stream, and what the model writes under it;
+``relevance``
+    which tokens and patches a word of the answer has to do with.
 """
 
 from belvedere.experiments.ablation import AblationResult, StandIn, ablate, stand_in

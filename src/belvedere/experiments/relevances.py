@@ -100,7 +100,8 @@ class RelevanceResult(Result):
 
         rows = [self.words[str(token)] for token in self.tokens]
         columns = range(self.relevance.shape[1])
-        return plot.heat(self.relevance, rows=rows, columns=columns, title=self.title, unit="relevance", down="token")
+        values = _scaled(self.relevance)
+        return plot.heat(values, rows=rows, columns=columns, title=self.title, unit="of the largest", down="token")
 
     def overlay(
         self,
@@ -130,12 +131,12 @@ class RelevanceResult(Result):
         if not bool(chosen.any()):
             raise InputError(f"nothing has a known box in picture {image}; use `table()` or `plot()`")
         return plot.strips(
-            values[:, chosen],
+            _scaled(values[:, chosen]),
             boxes[chosen],
             picture,
             titles=[repr(self.words[str(token)]) for token in self.tokens],
             heading=self.title,
-            unit=f"of the {self.settings.get('metric', 'score')}",
+            unit=f"of the {self.settings.get('metric', 'score')}, the largest is 1",
             outline=outline,
         )
 
@@ -151,3 +152,8 @@ class RelevanceResult(Result):
         )
         also = f"; the picture also enters at {', '.join(self.besides)}" if self.besides else ""
         return f"RelevanceResult({self.method}: [token {tokens}, position {positions}], on the pictures {shares}{also})"
+
+
+def _scaled(values: Tensor) -> Tensor:
+    """Each row so that its largest is 1, whatever its sign: a rollout's shares are small where tokens are many."""
+    return values / values.abs().amax(1, keepdim=True).clamp_min(torch.finfo(values.dtype).tiny)
