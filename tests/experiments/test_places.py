@@ -57,3 +57,20 @@ def test_a_picture_that_is_not_there_is_refused():
     shown = {"text": PROMPTS["shapes-llava"], "images": [Image.new("RGB", (64, 64))]}
     with pytest.raises(InputError, match="there is no picture 1; the input shows 1"):
         patch_boxes(model, shown, (64, 64), picture=1)
+
+
+def test_rows_of_a_padded_tower_are_counted_as_the_tower_has_them():
+    """Two pictures of different sizes, the smaller padded to the larger: its padding is no position to sweep."""
+    from belvedere.experiments.pairs import Pair
+    from belvedere.experiments.sites import Site
+    from belvedere.testing import tiny
+
+    small = tiny("idefics2")
+    shown = {"text": small.prompt, "images": small.images}
+    pair, site = Pair.align(small.model, shown, shown), Site.find(small.model, "vision.layers.layer_output", [0])
+    with small.model.trace(small.prompt, images=small.images):
+        stream = small.model.vision.layers[0].layer_output.save()
+    assert pair.length(small.model, site) == stream[..., 0].numel()
+    layout = small.model.layout(small.prompt, images=small.images)
+    assert pair.usual(small.model, site) == layout.patches.of_kind("patch").nonzero().flatten().tolist()
+    assert len(pair.usual(small.model, site)) < pair.length(small.model, site)

@@ -11,10 +11,11 @@ from torch import Tensor
 
 from belvedere.errors import InputError
 from belvedere.experiments.runs import Side, encoded, kept
+from belvedere.geometry import Cells
+from belvedere.locating import locate
 
 if TYPE_CHECKING:
     from belvedere.experiments.sites import Site
-    from belvedere.pictures import Pictures
     from belvedere.standardized import StandardizedTransformer
 
 __all__ = ["Groups", "Pair", "image_tokens"]
@@ -67,20 +68,18 @@ class Pair:
         if shown.videos or not shown.count:
             what = "videos" if shown.videos else "no pictures"
             raise InputError(f"{site.path} is patched picture by picture, and the inputs show {what}")
-        return sum(patches + sum(model.family.rows.around(patches)) for patches in _tiles(shown))
+        return len(self._rows(model))
 
     def usual(self, model: StandardizedTransformer, site: Site) -> list[int]:
         """The positions that are swept by default: patches, image tokens, or every token where no picture is shown."""
         if not site.is_tower:
             found = image_tokens(model, self.corrupt)
             return found.tolist() if len(found) else kept(self.corrupt.encoding).nonzero().flatten().tolist()
-        numbers: list[int] = []
-        start = 0
-        for patches in _tiles(self.corrupt.pictures):
-            before, after = model.family.rows.around(patches)
-            numbers += range(start + before, start + before + patches)
-            start += before + patches + after
-        return numbers
+        return self._rows(model).of_kind("patch").nonzero().flatten().tolist()
+
+    def _rows(self, model: StandardizedTransformer) -> Cells:
+        """What each row of the tower is."""
+        return locate(model.vision, self.corrupt.encoding, self.corrupt.pictures).patches
 
     def groups(
         self, model: StandardizedTransformer, site: Site, positions: Iterable[int | Iterable[int]] | None
@@ -107,12 +106,6 @@ def image_tokens(model: StandardizedTransformer, side: Side) -> Tensor:
     token = model.placeholder("image")
     ids = side.encoding["input_ids"][0]
     return (ids == token).nonzero().flatten().cpu() if token is not None else torch.empty(0, dtype=torch.long)
-
-
-def _tiles(shown: Pictures) -> list[int]:
-    """The patches of each tile, one after the other; a picture that is not cut is one tile."""
-    each = zip(shown.patches, shown.tiles or (1,) * shown.count, strict=True)
-    return [patches // tiles for patches, tiles in each for _ in range(tiles)]
 
 
 def _as_group(entry: int | Iterable[int]) -> Sequence[int]:
