@@ -139,6 +139,15 @@ def test_a_trained_checkpoint_gives_what_one_trace_per_cell_gives(name, value):
     torch.testing.assert_close(result.effects, effects, atol=1e-5, rtol=0)
 
 
+@pytest.mark.trained
+def test_weights_that_are_not_there_yet_are_loaded():
+    model = StandardizedTransformer(shapes.checkpoint("shapes-llava"))
+    scenes = shapes.pair(1, checkpoint="shapes-llava", images=1)
+    sides = [dict(model.processor(text=s.prompt, images=s.images, return_tensors="pt")) for s in scenes]
+    result = patch(model, *sides, "layers.layer_output", METRIC, positions=[5], layers=[0])
+    assert result.settings["cells"] == BOTH
+
+
 def test_a_metric_may_do_to_the_logits_what_it_likes():
     seen = []
 

@@ -4,10 +4,12 @@ from dataclasses import dataclass, field
 
 import pytest
 import torch
+from safetensors import safe_open
 from test_engine import METRIC, model_of, pair_of
 
 from belvedere import InputError
 from belvedere.experiments import logit_difference, patch
+from belvedere.experiments.engine import saved
 from belvedere.experiments.engine.cuts import EVERY, cuts_of
 from belvedere.experiments.engine.growth import Copies
 from belvedere.experiments.engine.pace import FIRST, MOST, UNMEASURED, Host, Pace
@@ -204,6 +206,21 @@ def test_a_killed_sweep_goes_on_from_its_file(tmp_path):
     assert asked == [1, 1]
     assert torch.equal(again.raw, result.raw)
     assert [path.name for path in tmp_path.iterdir()] == ["sweep.safetensors"]
+
+
+def test_scores_are_written_as_they_come(tmp_path, monkeypatch):
+    monkeypatch.setattr(saved, "SECONDS", -1.0)
+    file, seen = tmp_path / "sweep.safetensors", []
+
+    def metric(logits):
+        if file.exists():
+            with safe_open(file, framework="pt") as opened:
+                seen.append(int((~opened.get_tensor("raw").isnan()).sum()))
+        return METRIC(logits)
+
+    sweep(metric, file)
+    # The last block's cells are idle, and known before any other is run.
+    assert seen == [10, 14, 18, 22, 26]
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,8 @@ def _swept(
     file: str | PathLike[str] | None,
 ) -> PatchResult:
     """The result of a sweep."""
+    # The weights are loaded where they are not yet, as by a first trace.
+    model.dispatch()
     cells, way = cells_of(model, pair, site, groups)
     clean, corrupt = _ends(metric, *cells.ends)
     layers = tuple(site.hosts)
