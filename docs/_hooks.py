@@ -1,15 +1,18 @@
 """What the documentation says of the code, read off the code while the pages are built.
 
 A page asks for a table with a line such as ``<!-- generated: values Layer -->``. Each table is a function below, so a
-name, a shape or a reason has one home, and the page follows it.
+name, a shape or a reason has one home, and the page follows it. A line ``<!-- drawn: towers -->`` asks for pictures,
+which are drawn by then.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import nnsight  # noqa: F401 - before any transformers model, which nnsight patches
@@ -19,12 +22,28 @@ from belvedere import components, families, layouts
 from belvedere.descriptors import KeptValue, Value
 from belvedere.standardized import StandardizedTransformer
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+import _pictures
+import _placing
+
 MARKER = re.compile(r"^<!-- generated: (?P<table>[a-z]+)(?P<arguments>( \w+)*) -->$", re.MULTILINE)
+DRAWN = re.compile(r"^<!-- drawn: (?P<shelf>\w+) -->$", re.MULTILINE)
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Put every table that a page asks for in its place; mkdocs calls this."""
-    return MARKER.sub(lambda found: TABLES[found["table"]](*found["arguments"].split()), markdown)
+    """Put every table and picture that a page asks for in its place; mkdocs calls this."""
+    tabled = MARKER.sub(lambda found: TABLES[found["table"]](*found["arguments"].split()), markdown)
+    return DRAWN.sub(lambda found: pictures(found["shelf"]), tabled)
+
+
+def on_files(files: Any, config: Any, **_: Any) -> Any:
+    """Add the pictures to the site; mkdocs calls this."""
+    from mkdocs.structure.files import File
+
+    for name in (*_pictures.PICTURES, *_pictures.FURTHER):
+        files.append(File.generated(config, _picture_file(name), content=_pictures.drawn(name)))
+    return files
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -164,6 +183,35 @@ def _rows(rows: families.Rows) -> str:
     return ", ".join([packed, ORDERS[rows.order], *around, *padded])
 
 
+def placing() -> str:
+    """Every tower: its rows, what an image token is made of, and how a picture gets there."""
+    rows = [
+        (
+            _code(tower),
+            ", ".join([_rows(held), *([padding] if padding and held.multiple == 1 else [])]),
+            ", ".join(map(_code, wrappers)),
+            token,
+            way,
+        )
+        for tower, held, padding, wrappers, token, way in _placing.towers()
+    ]
+    return table(("tower", "its rows", "in", "a token is made of", "the picture is"), rows)
+
+
+def pictures(shelf: str) -> str:
+    """A picture for each tower, or for some wrappers, with what is special about it."""
+    drawn = {"towers": _pictures.PICTURES, "wrappers": _pictures.FURTHER}[shelf]
+    return "\n\n".join(
+        f"### `{name}`\n\n{sentence(families.lookup(shelf, name))}\n\n"
+        f"![{name}: a picture with its patches and image tokens]({_picture_file(name)})\n\n{picture.says}"
+        for name, picture in drawn.items()
+    )
+
+
+def _picture_file(name: str) -> str:
+    return f"pictures/{name}.png"
+
+
 def declined() -> str:
     """The types that transformers maps to image-text-to-text and no shelf describes, by cause."""
     causes: dict[str, list[str]] = {}
@@ -222,5 +270,5 @@ def checkpoints() -> str:
 
 TABLES: dict[str, Callable[..., str]] = {
     made.__name__: made
-    for made in (values, extra, kept, sizes, shapes, axes, shelf, reasons, checkpoints, wrappers, declined)
+    for made in (values, extra, kept, sizes, shapes, axes, shelf, reasons, checkpoints, wrappers, placing, declined)
 }

@@ -19,7 +19,7 @@ from belvedere.components.gathering import block_support, stack_support
 from belvedere.components.scatter import RootScatter
 from belvedere.components.vision import root_input
 from belvedere.descriptors import KeptValue, value
-from belvedere.errors import Unavailable
+from belvedere.errors import InputError, Unavailable
 from belvedere.families.facts import ROOT_SCATTER
 from belvedere.families.mounts import mounts
 from belvedere.geometry import PatchLayout
@@ -348,6 +348,8 @@ class StandardizedTransformer(Interventions, TextSizes, Standard, TransformersMo
             Unavailable: No picture reaches this model.
         """
         given = self._encoding("vision.layout", data, keywords)
+        if sizes is not None and given.sizes is not None:
+            raise InputError("the pictures themselves were passed, and they say their sizes; leave out `sizes`")
         pictures = self.pictures(given.encoding)
         return locate(self.vision, given.encoding, pictures, given.sizes if sizes is None else sizes)
 
@@ -370,6 +372,9 @@ class StandardizedTransformer(Interventions, TextSizes, Standard, TransformersMo
         if isinstance(self.vision, NoVision):
             raise Unavailable(value, str(self.vision.no_images()))
         given = encode(self, data, keywords)
+        strange = [name for name, held in given.forward.items() if not isinstance(held, Tensor)]
+        if strange:
+            raise InputError(f"`{strange[0]}=` says nothing of where a patch is; pass an encoding made with it")
         return replace(given, encoding={**given.encoding, **given.forward})
 
     def _mounts_path(self) -> str:

@@ -16,9 +16,9 @@ def stream_path(wrapper):
     return f"{row.tower}.{row.blockless}" if row.blockless else f"{row.tower}.{vision.last_read}"
 
 
-def dependence(wrapper, tokens):
+def dependence(wrapper, tokens, inputs, modality="image"):
     """For each of some image tokens, which rows of the tower's stream it depends on, by gradients in a raw module."""
-    module, inputs, kept = wrapper.raw, wrapper.inputs, {}
+    module, kept = wrapper.raw, {}
 
     def read(_, args, output):
         kept["stream"] = first(output)
@@ -34,7 +34,7 @@ def dependence(wrapper, tokens):
     try:
         with torch.enable_grad():
             module(**inputs)
-            at = inputs["input_ids"].eq(wrapper.model.placeholder("image")).nonzero()[tokens]
+            at = inputs["input_ids"].eq(wrapper.model.placeholder(modality)).nonzero()[tokens]
             for prompt, position in at.tolist():
                 # No even weights, of which a norm would leave nothing.
                 spread = kept["text"][prompt, position] @ torch.arange(1.0, kept["text"].shape[-1] + 1)
@@ -52,7 +52,7 @@ def some(count):
 def test_an_image_token_is_made_of_the_patches_that_the_layout_names(scattering):
     layout = scattering.model.layout(scattering.inputs)
     tokens = some(len(layout.tokens))
-    for token, rows in zip(tokens, dependence(scattering, tokens), strict=True):
+    for token, rows in zip(tokens, dependence(scattering, tokens, scattering.inputs), strict=True):
         named = layout.patches_of(token)
         if layout.mixed[token]:
             # The latents also read each other, and so all of their own picture or tile.
@@ -82,6 +82,8 @@ def test_every_value_goes_to_its_grids_and_back(wrapper):
         features = tower.image_features.save()
         text = model.layers[0].layer_output.save()
     held = {"patch_embeddings": embedded, "patches": stream, "tokens": features, "sequence": text}
+    if wrapper.row.cross:
+        held["image_features"] = features
     for name, value in held.items():
         if name not in layout.arrangements or not len(layout.arrangements[name]):
             assert wrapper.row.cross
@@ -133,6 +135,8 @@ def test_rows_and_tokens_of_the_pictures_are_each_once(wrapper):
     assert sorted(rows.tolist()) == list(range(len(layout.patches)))
     if wrapper.row.cross:
         assert not len(layout.tokens)
+        with pytest.raises(InputError, match="its text attends to the patches; ask for rows"):
+            layout.tokens_of(0)
         return
     assert tuple(len(layout.tokens_of(image)) for image in range(layout.images)) == shown.tokens
     ids = wrapper.inputs["input_ids"]
@@ -157,31 +161,26 @@ def test_inside_an_invoke_the_layout_is_of_its_own_rows(wrapper):
 
 
 def test_a_video_is_laid_out_frame_by_frame(filmed):
-    model, tower, inputs = filmed.model, filmed.model.vision, filmed.row.video()
-    if "video_grid_thw" not in inputs:
-        with pytest.raises(InputError, match="gives no grid of its videos"):
-            model.video_layout(inputs)
-        return
+    inputs = filmed.row.video()
+    model, tower = filmed.model, filmed.model.vision
     with model.trace(**inputs):
         layout = tower.video_layout.save()
-        stream = tower.layers[0].layer_output.save()
+        stream = (tower.layers[0].layer_output if tower.num_layers else tower.tower_output).save()
         features = tower.video_features.save()
-    assert layout.to_grid(stream, of="patches")[0].shape[:3] == (2, 4, 6)
+    (shape,) = (region.shape for region in layout.regions)
+    assert shape == ((2, 4, 4) if inputs["pixel_values_videos"].ndim == 5 else (2, 4, 6))
+    assert layout.to_grid(stream, of="patches")[0].shape[:3] == shape
     assert torch.equal(layout.from_grid(layout.to_grid(stream, of="patches")), stream)
     assert torch.equal(layout.from_grid(layout.to_grid(features, of="tokens")), features)
-    # A frame's patches make its own tokens, but where frames are averaged.
-    frames = len(features) // 6
-    for token in range(len(features)):
-        made_of = layout.patches.frame[layout.patches_of(token)]
-        assert set(made_of.tolist()) == ({layout.tokens[token].frame} if frames == 2 else {0, 1})
-    assert (
-        layout.positions[:, 1].tolist()
-        == inputs["input_ids"][0].eq(model.placeholder("video")).nonzero()[:, 0].tolist()
-    )
+    tokens = list(range(len(features)))
+    for token, rows in zip(tokens, dependence(filmed, tokens, inputs, "video"), strict=True):
+        assert sorted(layout.patches_of(token).tolist()) == rows.tolist(), layout.tokens[token]
+    own = inputs["input_ids"].eq(model.placeholder("video")).nonzero()
+    assert torch.equal(layout.positions, own)
 
 
 def test_outside_a_trace_the_tower_says_where_to_ask(wrapper):
-    with pytest.raises(Unavailable, match="no input is running; call model.layout"):
+    with pytest.raises(Unavailable, match=r"no input is running; call model\.layout"):
         wrapper.model.vision.layout  # noqa: B018
 
 

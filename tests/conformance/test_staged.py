@@ -103,6 +103,17 @@ def test_a_saved_state_is_taken_up_where_it_was_left(staging, tmp_path):
     assert torch.equal(staged.merge(staged.encode(loaded)), features_of(staging.raw, staging))
 
 
+@pytest.mark.parametrize("name", ["llava", "llama4", "mllama", "qwen3_vl"])
+def test_a_state_is_taken_up_by_another_process(name, tmp_path):
+    checkpoint = _built[name, "sdpa"]
+    staged = checkpoint.model.vision.staged
+    staged.encode(staged.embed(**checkpoint.inputs), stop=2).save(tmp_path / "state.safetensors")
+    other = StandardizedTransformer(build(name))
+    loaded = State.load(tmp_path / "state.safetensors")
+    features = other.vision.staged.merge(other.vision.staged.encode(loaded))
+    assert torch.equal(features, features_of(checkpoint.raw, checkpoint))
+
+
 def test_an_edit_between_two_blocks_is_the_edit_of_a_raw_hook(staging):
     staged, paths = staging.model.vision.staged, natives(staging)
     embedded = staged.embed(**staging.inputs)

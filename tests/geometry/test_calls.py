@@ -7,9 +7,8 @@ from PIL import Image
 from pixels import painted
 from transformers import CLIPImageProcessor, CLIPImageProcessorPil, PixtralImageProcessor, ViTImageProcessor
 
-from belvedere import geometry
 from belvedere.errors import InputError
-from belvedere.geometry import pieces
+from belvedere.geometry import cell_boxes, pieces
 from belvedere.testing import processors, tiling_processors
 
 SIZES = [(60, 20), (31, 90), (48, 48), (100, 7)]
@@ -117,7 +116,7 @@ def test_without_a_resize_every_pixel_is_where_its_box_says(kind, size, side):
     picture = np.arange(1, size[0] * size[1] + 1, dtype=np.int32).reshape(size[1], size[0], 1).repeat(3, -1)
     seen = encoded(processor, [torch.from_numpy(picture.astype(np.float32)).numpy()])[0, 0]
     [piece] = pieces(processor, size)
-    boxes = piece.view.boxes(geometry.cell_boxes(side, side, piece.size)).long().view(side, side, 4)
+    boxes = piece.view.boxes(cell_boxes(side, side, piece.size)).long().view(side, side, 4)
     for row in range(side):
         for column in range(side):
             left, top = boxes[row, column, :2].tolist()
@@ -163,13 +162,6 @@ def test_a_picture_that_the_processor_does_not_take_is_refused(make, size, why):
     if min(size):
         with pytest.raises(ValueError, match="aspect ratio"):
             encoded(make().image_processor, [painted(size)])
-
-
-@pytest.mark.parametrize("size", [(97, 64), (64, 97), (131, 77), (35, 32), (33, 100)])
-def test_the_short_forms_say_the_same(size):
-    [clip], [siglip] = pieces(processors.llava(), size), pieces(processors.paligemma(), size)
-    assert clip.view == geometry.cropped(size, 32, (32, 32))
-    assert siglip.view == geometry.stretched(size, (32, 32))
 
 
 def test_what_every_wrapper_is_shown_is_known():

@@ -71,6 +71,24 @@ def test_two_pictures_of_one_row_are_apart():
     )
 
 
+def test_a_batch_says_which_prompt_attends():
+    """Two prompts, of which the second is as long as all image tokens together."""
+    batch = torch.cat([ids(1, -8, 3), ids(2, -4, 6)])
+    encoding = {**packed([[1, 4, 8], [1, 4, 4]]), "input_ids": batch, "attention_mask": torch.ones_like(batch)}
+    layout = qwen().layout(encoding)
+    pattern = torch.rand(3, 12).softmax(-1)
+    with pytest.raises(InputError, match=r"as long as each of 2 prompts; pass prompt=0, 1, \.\.\. to say which"):
+        layout.to_grid(pattern, dim=-1)
+    grids = layout.to_grid(pattern, dim=-1, prompt=1)
+    assert grids[1].shape == (3, 1, 2, 2)
+    assert torch.equal(grids[1].flatten(1), pattern[:, 2:6])
+    assert torch.equal(layout.from_grid(grids), pattern)
+    with pytest.raises(InputError, match="picture 0 is not among those that were laid out"):
+        grids[0]
+    with pytest.raises(InputError, match="there is no prompt 2; there are 2"):
+        layout.to_grid(pattern, dim=-1, prompt=2)
+
+
 def test_a_photo_of_640_by_320_stretches_over_the_whole_grid_of_a_packed_tower():
     model = qwen(Qwen2_5_VLConfig)
     # 640 x 320 rounds to 644 x 308, which is 46 x 22 patches of 14.
@@ -218,7 +236,10 @@ def test_what_is_not_there_is_refused():
         layout.patches_of(4)
     with pytest.raises(InputError, match="covers nothing of picture 0, which is 56 x 56"):
         layout.patches_in((60, 0, 70, 10))
-    with pytest.raises(InputError, match="2 sizes were passed for 1 pictures"):
+    with pytest.raises(InputError, match="2 sizes were passed for 1 picture; pass one for each"):
         qwen().layout(packed([[1, 4, 4]], 1, -4, 1), sizes=[(56, 56), (56, 56)])
+    for wrong in ((0, 0), (-90, 50), (90,)):
+        with pytest.raises(InputError, match=r"is no size; pass \(width, height\) in pixels for each image"):
+            qwen().layout(packed([[1, 4, 4]], 1, -4, 1), sizes=[wrong])
     with pytest.raises(InputError, match="pass the size of the encoded picture"):
         qwen().layout(packed([[1, 4, 4]], 1, -4, 1), sizes=[(560, 56)])

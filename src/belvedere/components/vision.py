@@ -166,7 +166,9 @@ class Vision(Located, TowerSizes, Stack):
                 self._staged = (self._module, staged(self))
             except AttributeError as error:
                 # An attribute error here would be answered as "no attribute of that name".
-                raise RuntimeError(f"staging the tower failed: {error}") from error
+                raise RuntimeError(
+                    f"staging the tower failed: {error}; where the model was not kept, keep it: `model = ...`"
+                ) from error
         return self._staged[1]
 
     def __getstate__(self) -> dict[str, Any]:

@@ -84,6 +84,7 @@ class Rows:
         after: Rows behind the patches: CLS.
         packed: Whether every picture's patches are in one row.
         multiple: What the rows of a picture (or a tile) are padded to a multiple of, behind all others.
+        whole: Whether a patch into which padding reaches counts as padding, where pictures are padded to the largest.
     """
 
     order: Literal["raster", "merge blocks", "windows"] = "raster"
@@ -91,6 +92,7 @@ class Rows:
     after: int = 0
     packed: bool = False
     multiple: int = 1
+    whole: bool = False
 
     def around(self, patches: int) -> tuple[int, int]:
         """How many rows stand ahead of a picture's patches and behind them; none in a packed row."""
@@ -116,6 +118,8 @@ class Wrapper:
         tiled: The tiles and image tokens of each picture, where a picture is cut into tiles or several are stacked with
             padding between them; it is asked in place of ``tokens``.
         lines: How the image tokens of each picture's tiles lie in lines with newlines, where they do.
+        video_scaled: The rows and columns of tokens that a video's frame is scaled to, from those of its patches, where
+            it is; one newline follows the last frame.
         resampled: Whether every image token is made of all patches of its picture or tile.
         alike: How many tiles the processor cuts every picture into, where the prompt does not tell neighbours' tiles
             apart; ``tiled`` then counts the tiles of a run of pictures together.
@@ -147,6 +151,7 @@ class Wrapper:
     tokens: Tokens | None = every_patch
     tiled: Tiled | None = None
     lines: Lines | None = None
+    video_scaled: Callable[[int, int], tuple[int, int]] | None = None
     resampled: bool = False
     alike: Callable[[Any], int] | None = None
     merged: str = ""

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-__all__ = ["Stitched", "anyres", "anyres_scaled", "one_each", "stitched", "stitched_scaled"]
+__all__ = ["Stitched", "anyres", "anyres_scaled", "halved", "one_each", "stitched", "stitched_scaled"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +64,11 @@ def anyres(config: Any, encoding: Mapping[str, Any], rows: int, columns: int) ->
 def anyres_scaled(config: Any, encoding: Mapping[str, Any], rows: int, columns: int) -> list[tuple[int, int]]:
     """LLaVA-OneVision: the whole picture as one tile, then what is `stitched_scaled`."""
     return [_counted(own, rows * columns) for own in stitched_scaled(config, encoding, rows, columns)]
+
+
+def halved(rows: int, columns: int) -> tuple[int, int]:
+    """LLaVA-OneVision: a video's frame has half as many tokens a side as patches, rounded up."""
+    return ceil(rows / 2), ceil(columns / 2)
 
 
 def _counted(own: Stitched | None, whole: int) -> tuple[int, int]:

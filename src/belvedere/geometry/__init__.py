@@ -2,8 +2,9 @@
 
 A picture reaches a tower in three steps, and each has a file:
 
-`view`
-    the processor resizes and perhaps crops the picture, so the tower's pixels are not the original's;
+`processors`
+    the processor resizes the picture, crops or pads it, and perhaps cuts it into tiles, so the tower's pixels are not
+    the original's: each `piece` that the tower takes has a `view` of it;
 `grid`
     those pixels are cut into equal cells, rows by columns;
 `order`
@@ -32,7 +33,7 @@ from belvedere.geometry.grids import Arrangement, Grids
 from belvedere.geometry.layout import PatchLayout
 from belvedere.geometry.mrope import QWEN2_5_OMNI, QWEN2_VL, QWEN2_VL_PAPER, QWEN3_VL, MRope, mrope_position_ids
 from belvedere.geometry.order import inverse, merge_block_order, window_order
-from belvedere.geometry.pieces import Piece
+from belvedere.geometry.piece import Piece
 from belvedere.geometry.positions import (
     BICUBIC,
     BILINEAR,
@@ -47,7 +48,7 @@ from belvedere.geometry.processors import pieces
 from belvedere.geometry.rotary import rotary_alternating, rotary_half_split, rotary_interleaved
 from belvedere.geometry.rows import Shown, tower_rows
 from belvedere.geometry.segments import cu_seqlens, vision_clip_lengths, vision_seq_lengths, vision_window_order
-from belvedere.geometry.view import View, cropped, stretched
+from belvedere.geometry.view import View
 
 __all__ = [
     "BICUBIC",
@@ -72,7 +73,6 @@ __all__ = [
     "View",
     "boxes_over",
     "cell_boxes",
-    "cropped",
     "cu_seqlens",
     "inverse",
     "merge_block_order",
@@ -81,7 +81,6 @@ __all__ = [
     "rotary_alternating",
     "rotary_half_split",
     "rotary_interleaved",
-    "stretched",
     "tower_rows",
     "vision_clip_lengths",
     "vision_frame_ids",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Literal
@@ -75,7 +76,7 @@ class Cell:
     source_box: Box | None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Cells:
     """A table of rows or tokens, in their own order; every column is a tensor on the host.
 
@@ -132,6 +133,10 @@ class Cells:
 
     def __len__(self) -> int:
         return len(self.kind)
+
+    def __repr__(self) -> str:
+        counts = Counter(self.kinds)
+        return f"Cells({len(self)}: {', '.join(f'{count} {kind}' for kind, count in counts.items())})"
 
     def __getitem__(self, number: int) -> Cell:
         if not -len(self) <= number < len(self):

@@ -15,7 +15,7 @@ from belvedere.geometry.cells import Cells, Region
 __all__ = ["Arrangement", "Grids"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Grids(Sequence[Tensor]):
     """A value by picture: ``grids[image]`` is ``[..., frames, rows, columns, ...]``, tiles stitched together.
 
@@ -57,6 +57,8 @@ class Grids(Sequence[Tensor]):
             raise IndexError(f"there is no picture {image}; there are {len(self)}")
         shown = zip(self.regions, self.maps, strict=True)
         whole = [held for region, held in shown if (region.image, region.part) == (image % len(self), "picture")]
+        if not whole and all(region.image != image % len(self) for region in self.regions):
+            raise InputError(f"picture {image} is not among those that were laid out; there are {self.regions}")
         if not whole:
             raise InputError(
                 f"how the tiles of picture {image} lie is not known, so they are no one map; "
@@ -69,7 +71,7 @@ class Grids(Sequence[Tensor]):
         return f"Grids({', '.join(f'{region.part} {region.image}: {list(held.shape)}' for region, held in shown)})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Arrangement:
     """Where each cell of one order of rows stands in the grids.
 

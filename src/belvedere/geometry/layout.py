@@ -17,8 +17,11 @@ from belvedere.geometry.grids import Arrangement, Grids
 
 __all__ = ["PatchLayout"]
 
+#: What the arrangement of one prompt alone is called, ahead of its number.
+PROMPT = "prompt "
 
-@dataclass(frozen=True, kw_only=True, repr=False)
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class PatchLayout:
     """Where the patches and image tokens of one input are; host integers only, made without a forward.
 
@@ -39,8 +42,10 @@ class PatchLayout:
         links: ``[pairs, 2]``, a token and a patch that it is made of, by token.
         mixed: ``[tokens]``, True where a token is made of all patches of its picture or tile, as a resampler's are.
         sizes: Width and height of each original picture; empty where they are not known.
-        sequence: Rows and length of the prompts; ``(0, 0)`` where the input has no ids.
+        sequence: Rows and length of the prompts; ``(0, 0)`` where the input has no ids, or none of
+            a picture.
         unsourced: Why the boxes in the original pictures are not known; ``None`` where they are.
+        untold: Why no image token is of a picture; ``None`` where they are.
     """
 
     patches: Cells
@@ -52,6 +57,7 @@ class PatchLayout:
     sizes: tuple[tuple[int, int], ...] = ()
     sequence: tuple[int, int] = (0, 0)
     unsourced: str | None = field(default=None)
+    untold: str | None = field(default=None)
 
     @property
     def regions(self) -> tuple[Region, ...]:
@@ -76,7 +82,11 @@ class PatchLayout:
         """The image tokens that stand for a picture, its thumbnail's and newlines among them: ``[n]``.
 
         They index ``vision.image_features``; ``positions[tokens_of(image)]`` are their places in the sequence.
+
+        Raises:
+            InputError: There is no such picture, or no token is of one.
         """
+        self._told()
         return self._of(self.tokens, image)
 
     def patches_of(self, token: int) -> Tensor:
@@ -84,6 +94,7 @@ class PatchLayout:
 
         A resampler's token (``mixed``) is made of all patches of its picture or tile.
         """
+        self._told()
         self._check(token, len(self.tokens), "image token")
         if not self.mixed[token]:
             return self.links[self.links[:, 0].eq(token % len(self.tokens)), 1]
@@ -136,6 +147,7 @@ class PatchLayout:
         Raises:
             InputError: As for `patches_in`.
         """
+        self._told()
         shown, image = self.patches_in(box, image), image % max(self.images, 1)
         linked = self.links[torch.isin(self.links[:, 1], shown), 0]
         pieces = torch.isin(self.tokens.piece, self.patches.piece[shown])
@@ -144,7 +156,7 @@ class PatchLayout:
         chosen[linked] = True
         return (chosen | (self.mixed & (pieces | whole))).nonzero().flatten()
 
-    def to_grid(self, value: Tensor, *, of: str | None = None, dim: int = 0) -> Grids:
+    def to_grid(self, value: Tensor, *, of: str | None = None, dim: int = 0, prompt: int | None = None) -> Grids:
         """Any value of patches or image tokens as the pictures lie: ``[frames, rows, columns, ...]`` for each.
 
         The tower's own order is undone (merge blocks, windows, tiles, padding), and CLS, padding and newlines are set
@@ -156,10 +168,15 @@ class PatchLayout:
             of: Which of `arrangements` the value has; told by its length where that leaves no doubt.
             dim: The axis of rows, where it is not the first: ``to_grid(pattern[0, :, -1], dim=-1)`` lays out what each
                 head of a text block attends to.
+            prompt: Which prompt of a batch the axis is the sequence of; its own pictures alone are laid out then.
 
         Raises:
-            InputError: No axis of this length is known, or several are.
+            InputError: No axis of this length is known, or several are; or the value is no tensor with such an axis.
         """
+        if not isinstance(value, Tensor) or not -value.ndim <= dim < value.ndim:
+            raise InputError(f"axis {dim} of {_shown(value)} cannot be laid out; pass a tensor that has such an axis")
+        if prompt is not None:
+            return self._of_prompt(value, prompt, dim % value.ndim)
         name, lead = self._arranged(value, of, dim)
         dim = dim % value.ndim
         flat = value.flatten(0, 1) if len(lead) > 1 else value
@@ -170,14 +187,16 @@ class PatchLayout:
         """The way back of `to_grid`: the value in the tower's own order.
 
         Args:
-            grids: What `to_grid` gave, edited or not; or one ``[frames, rows, columns, ...]`` for each picture, with
-                its thumbnail behind it where it has one. What stands in no grid is then zero.
+            grids: What `to_grid` gave, edited or not; or a ``[frames, rows, columns, ...]`` for each of `regions`
+                (`token_regions`), a picture's before its thumbnail's. What stands in no grid is then zero.
             of: Which of `arrangements` a plain list becomes; the tower's rows by default.
 
         Raises:
             InputError: The grids are not of this layout's sizes.
         """
         if isinstance(grids, Grids):
+            if grids.of not in self.arrangements:
+                return self._prompt_alone(int(grids.of.removeprefix(PROMPT))).flat(grids.maps, grids.rest, grids.dim)
             flat = self.arrangements[grids.of].flat(grids.maps, grids.rest, grids.dim)
             return flat.reshape(*grids.lead, *flat.shape[1:]) if len(grids.lead) > 1 else flat
         arrangement = self.arrangements[of or "patches"]
@@ -186,6 +205,29 @@ class PatchLayout:
             wanted = ", ".join(str(region) for region in arrangement.regions)
             raise InputError(f"grids of {shapes} were given; this layout has {wanted}")
         return arrangement.flat(list(grids), None, 0)
+
+    def _of_prompt(self, value: Tensor, prompt: int, dim: int) -> Grids:
+        """One prompt's sequence by picture."""
+        self._check(prompt, self.sequence[0], "prompt")
+        alone = self._prompt_alone(prompt % self.sequence[0])
+        if value.shape[dim] != len(alone):
+            raise InputError(
+                f"axis {dim} of {list(value.shape)} is no sequence of a prompt, which is {len(alone)} long"
+            )
+        laid = alone.laid(value, dim)
+        return Grids(laid.maps, laid.regions, laid.rest, alone.name, dim, (len(alone),))
+
+    def _prompt_alone(self, prompt: int) -> Arrangement:
+        """The arrangement of one prompt's sequence, with its own pictures."""
+        whole, length = self.arrangements["sequence"], self.sequence[1]
+        own = [(region, at - prompt * length) for region, at in zip(whole.regions, whole.placed, strict=True)]
+        own = [(region, at) for region, at in own if len(at) and 0 <= int(at[0]) < length]
+        outside = torch.ones(length, dtype=torch.bool)
+        for _, at in own:
+            outside[at] = False
+        placed = tuple(at for _, at in own)
+        regions = tuple(region for region, _ in own)
+        return Arrangement(f"{PROMPT}{prompt}", regions, placed, outside.nonzero().flatten())
 
     def _arranged(self, value: Tensor, of: str | None, dim: int) -> tuple[str, tuple[int, ...]]:
         """Which arrangement a value has, and the shape of its axis of rows, two axes where it is spread over them."""
@@ -196,6 +238,12 @@ class PatchLayout:
             lead = self._lead(name, arrangement, value, dim)
             if lead and of in (None, name):
                 found.setdefault(tuple(map(_as_tuple, (*arrangement.placed, arrangement.rest))), (name, lead))
+        if of is None and self.sequence[0] > 1 and value.shape[dim] == self.sequence[1] and (dim or not found):
+            doubt = "".join(f", or of={name!r}" for name, _ in found.values())
+            raise InputError(
+                f"axis {dim} of {list(value.shape)} is as long as each of {self.sequence[0]} prompts; pass prompt=0, "
+                f"1, ... to say which{doubt}"
+            )
         if len(found) == 1:
             return next(iter(found.values()))
         known = ", ".join(f"{name} {len(one)}" for name, one in self.arrangements.items())
@@ -223,10 +271,16 @@ class PatchLayout:
             raise InputError(f"where a patch lies in the original picture is not known: {self.unsourced}")
         width, height = self.sizes[image]
         left, top, right, bottom = box
+        if any(side != side for side in box):
+            raise InputError(f"the box {box} has a side that is no number; pass (left, top, right, bottom)")
         clipped = max(left, 0), max(top, 0), min(right, width), min(bottom, height)
         if clipped[0] >= clipped[2] or clipped[1] >= clipped[3]:
             raise InputError(f"the box {box} covers nothing of picture {image}, which is {width} x {height}")
         return clipped
+
+    def _told(self) -> None:
+        if self.untold is not None:
+            raise InputError(self.untold)
 
     @staticmethod
     def _check(number: int, count: int, what: str) -> None:
@@ -237,6 +291,27 @@ class PatchLayout:
         kinds = {name: len(one) for name, one in self.arrangements.items() if name in ("patches", "tokens")}
         shown = "; ".join(str(region) for region in self.regions)
         return f"PatchLayout({shown}; {kinds['patches']} rows, {kinds['tokens']} image tokens)"
+
+    def _repr_html_(self) -> str:
+        """A table of the grids, for a notebook."""
+        own = dict(zip(map(_grid, self.token_regions), self.arrangements["tokens"].placed, strict=True))
+        rows = [
+            (str(region), len(placed), len(own.get(_grid(region), ())))
+            for region, placed in zip(self.regions, self.arrangements["patches"].placed, strict=True)
+        ]
+        rows.append(("all, with what stands in no grid", len(self.patches), len(self.tokens)))
+        lines = "".join(
+            f"<tr><td>{grid}</td><td>{patches}</td><td>{tokens}</td></tr>" for grid, patches, tokens in rows
+        )
+        return f"<table><tr><th>grid of patches</th><th>rows</th><th>image tokens</th></tr>{lines}</table>"
+
+
+def _grid(region: Region) -> tuple[int, str]:
+    return region.image, region.part
+
+
+def _shown(value: Any) -> str:
+    return str(list(value.shape)) if isinstance(value, Tensor) else f"a {type(value).__name__}"
 
 
 def _as_tuple(index: Tensor) -> tuple[int, ...]:

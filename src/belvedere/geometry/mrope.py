@@ -41,6 +41,12 @@ class MRope:
     temporal_merge_size: int = 1
     padding: int = 0
 
+    def __post_init__(self) -> None:
+        known = {"video": ("whole", "frames"), "advance": ("side", "largest"), "clock": ("interval", "seconds")}
+        for name, among in known.items():
+            if getattr(self, name) not in among:
+                raise ValueError(f"{name}={getattr(self, name)!r} is none of {', '.join(map(repr, among))}")
+
 
 QWEN2_VL = MRope()
 """Qwen2-VL as transformers runs it; Qwen2.5-VL with its ``tokens_per_second``, ERNIE 4.5 VL with its temporal merge."""

@@ -50,8 +50,10 @@ def window_order(rows: int, columns: int, merge: int, window: int) -> Tensor:
     Raises:
         ValueError: A side is no multiple of ``merge``, or no fold fits into a window.
     """
+    if merge < 1:
+        raise ValueError(f"a fold of {merge} patches a side is none; pass a positive number")
     side = window // merge * merge
-    if not side:
+    if side < 1:
         raise ValueError(f"a window of {window} patches a side holds no fold of {merge} by {merge}")
     order = merge_block_order(rows, columns, merge)
     across = -(-columns // side)

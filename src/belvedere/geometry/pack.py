@@ -49,7 +49,10 @@ def host_grids(grid: Pack) -> Tensor:
     Raises:
         ValueError: A grid is not three positive numbers.
     """
-    grids = torch.as_tensor(grid, dtype=torch.int64, device=HOST)
+    given = torch.as_tensor(grid, device=HOST)
+    grids = given.to(torch.int64)
+    if given.is_floating_point() and not torch.equal(given, grids.to(given.dtype)):
+        raise ValueError("grids are (t, h, w) of each picture or video, whole numbers")
     if not grids.numel():
         return grids.reshape(0, 3)
     if grids.ndim != 2 or grids.shape[1] != 3 or int(grids.min()) < 1:
@@ -67,6 +70,8 @@ def per_entry(merge: Merge, grids: Tensor) -> Tensor:
     if sides.ndim and sides.shape != grids.shape[:1]:
         raise ValueError(f"{len(grids)} grids have {len(sides)} merge sizes; pass one for all, or one for each")
     sides = sides.expand(len(grids))
+    if (sides < 1).any():
+        raise ValueError(f"a fold of {int(sides.min())} patches a side is none; pass a positive number")
     wrong = (grids[:, 1:] % sides[:, None]).any(1)
     if wrong.any():
         (_, rows, columns), side = grids[wrong][0].tolist(), int(sides[wrong][0])

@@ -36,6 +36,12 @@ class Resampling:
     aligned: Literal["corners", "borders"] = "corners"
     beyond: Literal["nearest", "zero"] = "nearest"
 
+    def __post_init__(self) -> None:
+        known = {"taps": (2, 4), "aligned": ("corners", "borders"), "beyond": ("nearest", "zero")}
+        for name, among in known.items():
+            if getattr(self, name) not in among:
+                raise ValueError(f"{name}={getattr(self, name)!r} is none of {', '.join(map(repr, among))}")
+
 
 BILINEAR = Resampling()
 """Qwen3-VL, Qwen3.5 and their kin."""
@@ -107,6 +113,8 @@ def vision_interpolation(
     Raises:
         ValueError: A grid cannot be folded.
     """
+    if num_grid_per_side < 1:
+        raise ValueError(f"a table of {num_grid_per_side} entries a side has none to take; pass a positive number")
     where, side = _where(grid, spatial_merge_size), num_grid_per_side
     down, down_weights = _taps(where.row, where.rows, side, resampling)
     across, across_weights = _taps(where.column, where.columns, side, resampling)

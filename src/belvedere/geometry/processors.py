@@ -11,7 +11,7 @@ from typing import Any
 
 from belvedere.errors import InputError
 from belvedere.geometry import budgets, resizing
-from belvedere.geometry.pieces import Piece, whole
+from belvedere.geometry.piece import Piece, whole
 from belvedere.geometry.settings import Settings
 from belvedere.geometry.steps import bounds, cropped_centre, grown, plain, resized, squared
 from belvedere.geometry.tilings import TILINGS

@@ -26,6 +26,7 @@ class Shown:
         image: The picture's number.
         region: The number of the grid that its patches stand in; -1 where it only pads a stack of tiles.
         frames: How many frames.
+        first: The number of the first of them, where a tower takes a video's frames apart.
         rows: Patches from top to bottom that show something.
         columns: Patches from left to right.
         top: The row of its grid at which it begins; for a tile, those above it come first.
@@ -42,6 +43,7 @@ class Shown:
     image: int
     region: int = 0
     frames: int = 1
+    first: int = 0
     rows: int
     columns: int
     top: int = 0
@@ -118,7 +120,7 @@ def grid_cells(
         piece: The piece.
         number: Its number.
         kind: What they are.
-        frame: ``[n]``, each cell's frame.
+        frame: ``[n]``, each cell's frame, from the piece's first.
         row: ``[n]``, its row in its region, without ``piece.top``.
         column: ``[n]``.
         boxes: ``[n, 4]`` in the piece's own pixels.
@@ -132,7 +134,7 @@ def grid_cells(
         image=torch.full_like(frame, piece.image),
         piece=torch.full_like(frame, number),
         region=torch.where(inside, piece.region, -1),
-        frame=torch.where(inside, frame, -1),
+        frame=torch.where(inside, frame + piece.first, -1),
         row=torch.where(inside, row + piece.top, -1),
         column=torch.where(inside, column + piece.left, -1),
         box=boxes,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from belvedere.geometry import budgets, resizing
-from belvedere.geometry.pieces import Piece, whole
+from belvedere.geometry.piece import Piece, whole
 from belvedere.geometry.settings import Settings
 
 __all__ = ["bounds", "cropped_centre", "grown", "plain", "resized", "squared"]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from belvedere.geometry import budgets, canvases, resizing
-from belvedere.geometry.pieces import Piece, whole
+from belvedere.geometry.piece import Piece, whole
 from belvedere.geometry.settings import Settings
 from belvedere.geometry.steps import cropped_centre, resized, squared
 
@@ -92,7 +92,7 @@ def _idefics2(read: Settings, size: Size) -> list[Piece]:
     width, height = size[0] // 2, size[1] // 2
     across, down = ((0, width), (width, size[0] - width)), ((0, height), (height, size[1] - height))
     quarters = [
-        replace(picture.window((left, top), (wide, high)), kind="tile", row=row, column=column)
+        replace(picture.window((left, top), (wide, high)).apart(), kind="tile", row=row, column=column)
         for row, (top, high) in enumerate(down)
         for column, (left, wide) in enumerate(across)
     ]

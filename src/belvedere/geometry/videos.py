@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from belvedere.errors import InputError
 from belvedere.geometry import budgets
-from belvedere.geometry.pieces import Piece, whole
+from belvedere.geometry.piece import Piece, whole
 from belvedere.geometry.settings import Settings
 from belvedere.geometry.steps import bounds, grown, plain
 

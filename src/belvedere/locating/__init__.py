@@ -4,10 +4,13 @@
     the tower's side: which pictures, tiles and thumbnails an encoding holds, and how each lies in its picture;
 `tokens`
     the text's side: which patches each image token is made of;
-`locate`
-    both, as one layout.
+`layout`
+    both, as one layout;
+`videos`
+    a layout of the videos, whose frames a tower takes in a forward of their own.
 """
 
-from belvedere.locating.layout import locate, locate_videos
+from belvedere.locating.layout import locate
+from belvedere.locating.videos import locate_videos
 
 __all__ = ["locate", "locate_videos"]

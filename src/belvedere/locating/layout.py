@@ -14,9 +14,9 @@ from belvedere.errors import InputError
 from belvedere.geometry import Arrangement, Cells, PatchLayout, Region, inverse, tower_rows
 from belvedere.locating.shown import order_of, seen
 from belvedere.locating.tokens import told
-from belvedere.pictures import Pictures, count_pictures
+from belvedere.pictures import Pictures
 
-__all__ = ["locate", "locate_videos"]
+__all__ = ["locate"]
 
 
 def locate(
@@ -41,7 +41,7 @@ def locate(
     """
     if not pictures.count:
         raise InputError("the input shows no picture; pass `images=[...]`, or an encoding with pixel values")
-    shown = seen(vision, encoding, pictures, sizes)
+    shown = seen(vision, encoding, pictures, sizes, modality)
     patches, embedded, numbers = tower_rows(shown.pieces, order_of(vision))
     facts = vision.root.family.facts
     # Where nothing is written over the placeholders, no token is of a picture.
@@ -57,6 +57,13 @@ def locate(
     }
     if len(positions):
         arrangements["sequence"] = _in_sequence(arrangements["tokens"], positions, sequence)
+    untold = None
+    if facts.scatter is None:
+        untold = (
+            f"{vision.root.family.wrapper} writes nothing over its placeholders, its text attends to the patches; "
+            "ask for rows, by patches_in and rows_of"
+        )
+        arrangements["image_features"] = _attended(shown.pieces, patches, grids)
     return PatchLayout(
         patches=patches,
         tokens=tokens,
@@ -67,38 +74,8 @@ def locate(
         sizes=shown.sizes,
         sequence=sequence,
         unsourced=shown.unsourced,
+        untold=untold,
     )
-
-
-def locate_videos(
-    vision: Any, encoding: Mapping[str, Any], sizes: Sequence[tuple[int, int]] | None = None
-) -> PatchLayout:
-    """The layout of an encoding's videos, whose patches a tower of packed rows takes in a forward of their own.
-
-    Args:
-        vision: The tower's envoy.
-        encoding: Model inputs.
-        sizes: Width and height of each original video, where they are known.
-
-    Raises:
-        InputError: It shows no video, or the encoding does not say the videos' grids.
-    """
-    pixels, grid = encoding.get("pixel_values_videos"), encoding.get("video_grid_thw")
-    if pixels is None:
-        raise InputError("the input shows no video; pass `videos=[...]`, or an encoding with pixel_values_videos")
-    if grid is None:
-        raise InputError(
-            f"{vision.root.family.wrapper} gives no grid of its videos, and where their patches are is not known; "
-            "show the frames as pictures"
-        )
-    filmed = {"pixel_values": pixels, "image_grid_thw": grid, "input_ids": encoding.get("input_ids")}
-    shown = count_pictures(vision, filmed)
-    # Kimi averages a video's frames, so that it has the tokens of one.
-    pooled = tuple(tokens // frames for tokens, (frames, _, _) in zip(shown.tokens, shown.grids, strict=True))
-    ids, token = filmed["input_ids"], vision.root.placeholder("video")
-    told = None if ids is None or token is None else int((torch.as_tensor(ids) == token).sum())
-    shown = replace(shown, tokens=pooled if told == sum(pooled) else shown.tokens)
-    return locate(vision, filmed, shown, sizes, "video")
 
 
 def _boxed(tokens: Cells, patches: Cells, links: Tensor, mixed: Tensor) -> Cells:
@@ -155,6 +132,16 @@ def _embedded(
         start + inverse(order(piece.frames, *piece.slots)) for piece, start in zip(pieces, starts, strict=False)
     )
     return Arrangement("patch_embeddings", grids, placed, torch.empty(0, dtype=torch.long))
+
+
+def _attended(pieces: list[Any], patches: Cells, grids: tuple[Region, ...]) -> Arrangement:
+    """The rows that the text attends to: those of every tile, without what pads each to a multiple."""
+    starts = list(accumulate((piece.length for piece in pieces), initial=0))
+    kept = [
+        torch.arange(start, start + len(piece.before) + piece.patches)
+        for piece, start in zip(pieces, starts, strict=False)
+    ]
+    return Arrangement.of("image_features", patches.taken(torch.cat(kept)), grids)
 
 
 def _in_sequence(tokens: Arrangement, positions: Tensor, sequence: tuple[int, int]) -> Arrangement:

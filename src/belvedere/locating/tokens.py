@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from belvedere.errors import InputError
-from belvedere.geometry import Cells, Region
+from belvedere.geometry import Cells, Region, Shown
 from belvedere.geometry.cells import Kind
 from belvedere.locating.shown import Seen
 from belvedere.pictures import Pictures
@@ -61,8 +61,8 @@ def told(
     sizes: dict[int, tuple[int, int, int]] = {}
     for part in parts:
         for region, (frames, rows, columns) in part.sizes.items():
-            _, high, wide = sizes.get(region, (0, 0, 0))
-            sizes[region] = frames, max(high, rows), max(wide, columns)
+            most, high, wide = sizes.get(region, (0, 0, 0))
+            sizes[region] = max(most, frames), max(high, rows), max(wide, columns)
     cells = Cells.joined([part.cells for part in parts] or [Cells.blank(0, "patch", 0, 0)])
     # Grids whose tokens stand nowhere are left out, and the others numbered anew.
     kept = {region: place for place, region in enumerate(sorted(sizes))}
@@ -86,6 +86,9 @@ def _picture(seen: Seen, pictures: Pictures, numbers: list[Tensor], resampled: b
         yield from _in_lines(seen, numbers, own, image)
         return
     if not count:
+        return
+    if seen.scaled is not None:
+        yield from _in_frames(seen, numbers, own, image, seen.scaled)
         return
     start = sum((pictures.tiles or (1,) * pictures.count)[:image])
     each = pictures.pieces[start : start + len(own)] or [count // len(own)] * len(own)
@@ -117,7 +120,7 @@ def from_piece(seen: Seen, number: int, numbers: Tensor, count: int) -> Told:
     places = torch.cartesian_prod(*(torch.arange(size) for size in (frames, rows, columns))).view(-1, 3)
     kind: Kind = "thumbnail" if seen.regions[piece.region].part == "thumbnail" else "patch"
     top, left = piece.top // side, piece.left // side
-    cells = _standing(kind, piece.image, number, piece.region, places + torch.tensor([0, top, left]))
+    cells = _standing(kind, piece.image, number, piece.region, places + torch.tensor([piece.first, top, left]))
     blocks = numbers[:, : rows * side, : columns * side].unfold(1, side, side).unfold(2, side, side)
     # One row for each token; where frames are merged, theirs stand side by side.
     folds = blocks.reshape(frames, -1, rows * columns, side**2).transpose(1, 2).reshape(count - kept, -1)
@@ -128,7 +131,7 @@ def from_piece(seen: Seen, number: int, numbers: Tensor, count: int) -> Told:
         Cells.joined([Cells.blank(kept, "cls", piece.image, number), cells]) if kept else cells,
         torch.stack([tokens, made_of], 1),
         torch.zeros(count, dtype=torch.bool),
-        {piece.region: (frames, top + rows, left + columns)},
+        {piece.region: (piece.first + frames, top + rows, left + columns)},
     )
 
 
@@ -178,7 +181,14 @@ def _in_lines(seen: Seen, numbers: list[Tensor], own: list[int], image: int) -> 
         spot = slice(one.top, one.top + one.rows), slice(one.left, one.left + one.columns)
         whole[spot], of_piece[spot] = numbers[number][0], number
     window = slice(lines.top, lines.top + lines.rows), slice(lines.left, lines.left + lines.columns)
-    yield _line_tokens(whole[window], of_piece[window], image, pieces[0].region, (lines.lines, lines.length))
+    yield _lines(whole[window], of_piece[window], image, pieces[0].region, (lines.lines, lines.length))
+
+
+def _in_frames(seen: Seen, numbers: list[Tensor], own: list[int], image: int, size: tuple[int, int]) -> Iterator[Told]:
+    """Each frame of a video scaled to a size, and one newline behind the last."""
+    for number in own:
+        yield _frame(numbers[number][0], number, seen.pieces[number], size)
+    yield _newline(image)
 
 
 def _newline(image: int) -> Told:
@@ -187,27 +197,50 @@ def _newline(image: int) -> Told:
     )
 
 
-def _line_tokens(whole: Tensor, of_piece: Tensor, image: int, region: int, size: tuple[int, int]) -> Told:
-    """Lines of tokens over a grid of patches, of its size or resampled to fewer by bilinear interpolation."""
+def _frame(whole: Tensor, number: int, piece: Shown, size: tuple[int, int]) -> Told:
+    """A frame of a video, as tokens of its own."""
+    links, places, _ = _scaled(whole, torch.full_like(whole, number), size)
+    cells = _standing("patch", piece.image, number, piece.region, places + torch.tensor([piece.first, 0, 0]))
+    return Told(cells, links, _unmixed(cells), {piece.region: (piece.first + 1, *size)})
+
+
+def _lines(whole: Tensor, of_piece: Tensor, image: int, region: int, size: tuple[int, int]) -> Told:
+    """Lines of tokens with a newline behind each."""
+    links, places, pieces = _scaled(whole, of_piece, size)
+    length = size[1]
+    # Every newline before a token moves it on by one.
+    number = torch.arange(len(places)) + places[:, 1]
+    ends = torch.arange(1, size[0] + 1) * (length + 1) - 1
+    standing = _standing("patch", image, pieces, region, places)
+    order = torch.cat([number, ends]).argsort()
+    cells = Cells.joined([standing, Cells.blank(size[0], "newline", image, -1)]).taken(order)
+    moved = torch.stack([number[links[:, 0]], links[:, 1]], 1)
+    return Told(cells, moved, _unmixed(cells), {region: (1, *size)})
+
+
+def _scaled(whole: Tensor, of_piece: Tensor, size: tuple[int, int]) -> tuple[Tensor, Tensor, Tensor]:
+    """Tokens over a grid of patches, of its size or resampled to fewer by bilinear interpolation.
+
+    Returns:
+        ``[pairs, 2]``, a token and a row of the tower; ``[tokens, 3]``, each token's frame, row and column; and the
+        piece that it is of, -1 where it may be of several.
+    """
     down, across = _taps(whole.shape[0], size[0]), _taps(whole.shape[1], size[1])
-    rows, columns = torch.arange(size[0]), torch.arange(size[1])
-    # Each line is followed by a newline.
-    number = rows[:, None] * (size[1] + 1) + columns
-    pairs = [
-        torch.stack([number[up[:, None] & left], whole[row][:, column][up[:, None] & left]], 1)
-        for row, up in down
-        for column, left in across
-    ]
-    links = torch.cat(pairs)
-    places = torch.cartesian_prod(torch.zeros(1, dtype=torch.long), rows, columns).view(-1, 3)
-    alone = whole.shape == size
-    standing = _standing("patch", image, of_piece.flatten() if alone else -1, region, places)
-    newlines = Cells.blank(size[0], "newline", image, -1)
-    order = torch.cat([number.flatten(), rows * (size[1] + 1) + size[1]]).argsort()
-    cells = Cells.joined([standing, newlines]).taken(order)
-    return Told(
-        cells, links[links[:, 0].argsort(stable=True)], torch.zeros(len(cells), dtype=torch.bool), {region: (1, *size)}
+    number = torch.arange(size[0] * size[1]).view(size)
+    pairs = torch.cat(
+        [
+            torch.stack([number[up[:, None] & left], whole[row][:, column][up[:, None] & left]], 1)
+            for row, up in down
+            for column, left in across
+        ]
     )
+    places = torch.cartesian_prod(torch.zeros(1, dtype=torch.long), *map(torch.arange, size)).view(-1, 3)
+    pieces = of_piece.flatten() if tuple(whole.shape) == size else torch.full((len(places),), -1)
+    return pairs[pairs[:, 0].argsort(stable=True)], places, pieces
+
+
+def _unmixed(cells: Cells) -> Tensor:
+    return torch.zeros(len(cells), dtype=torch.bool)
 
 
 def _taps(length: int, wanted: int) -> list[tuple[Tensor, Tensor]]:

@@ -11,6 +11,7 @@ from matplotlib.collections import PatchCollection
 from matplotlib.patches import Rectangle
 from torch import Tensor
 
+from belvedere.plot.ground import ground
 from belvedere.plot.style import DIVERGING, OUTLINE, Plot, figure, fitted, strength, styled
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ COLUMNS = 4
 PANEL = 2.6
 #: How much of the picture a cell covers, from one that does nothing to the strongest.
 COVER = (0.1, 0.85)
-#: The picture is shown in pale grey, so that its own colours do not mix in.
-PALE = 0.5
 
 
 def strips(
@@ -67,7 +66,7 @@ def strips(
         made.suptitle(f"{heading}\n{unit}; each panel has its own scale")
         for number, (row, title) in enumerate(zip(values, titles, strict=True)):
             axes = made.add_subplot(down, across, number + 1)
-            _ground(axes, image, pale=True)
+            ground(axes, image, pale=True)
             _cells(axes, row, boxes)
             if outline is not None:
                 _line(axes, outline)
@@ -91,7 +90,7 @@ def picture(image: Image, *, title: str, outline: Box | None = None) -> Plot:
     with styled():
         made = figure(PANEL, PANEL * image.height / image.width + 0.4)
         axes = made.add_subplot()
-        _ground(axes, image, pale=False)
+        ground(axes, image, pale=False)
         if outline is not None:
             _line(axes, outline)
         axes.set_title(title)
@@ -101,17 +100,6 @@ def picture(image: Image, *, title: str, outline: Box | None = None) -> Plot:
 def _number(value: Tensor) -> str:
     """Two decimals, and no sign on a zero."""
     return f"{round(float(value), 2) + 0.0:.2f}"
-
-
-def _ground(axes: Axes, image: Image, pale: bool) -> None:
-    """The picture over its own pixel coordinates, without ticks."""
-    width, height = image.size
-    shown = image.convert("L").point([round(255 - PALE * (255 - level)) for level in range(256)]) if pale else image
-    axes.imshow(shown.convert("RGB"), extent=(0, width, height, 0))
-    axes.set_xlim(0, width)
-    axes.set_ylim(height, 0)
-    axes.set_xticks([])
-    axes.set_yticks([])
 
 
 def _cells(axes: Axes, values: Tensor, boxes: Tensor) -> None:

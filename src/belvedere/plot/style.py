@@ -16,11 +16,27 @@ from matplotlib.figure import Figure
 if TYPE_CHECKING:
     from torch import Tensor
 
-__all__ = ["DIVERGING", "OUTLINE", "Plot", "figure", "fitted", "strength", "styled"]
+__all__ = [
+    "DIVERGING",
+    "FAINT",
+    "GROUND",
+    "INK",
+    "MARK",
+    "OUTLINE",
+    "WAY",
+    "Plot",
+    "figure",
+    "fitted",
+    "strength",
+    "styled",
+]
 
 DIVERGING = "PuOr_r"
 #: Drawn twice, dark under light, so that it shows on any ground.
 OUTLINE = (("#000000", 2.6), ("#ffffff", 1.2))
+#: The two ends of the diverging map: what is outlined, and the way from one to the next.
+MARK = "#5e3c99"
+WAY = "#b35806"
 GROUND = "#ffffff"
 INK = "#1a1a1a"
 FAINT = "#6b6b6b"

@@ -97,6 +97,12 @@ class Source:
         encoding = self._encoding(pixels, grid, given)
         if self.cut is not None and _is_whole(encoding, self.cut):
             encoding[PIXELS], encoding[GRID] = self.cut(encoding[PIXELS])
+        whole = next((encoding[name] for name in (PIXELS, VIDEOS) if isinstance(encoding.get(name), Tensor)), None)
+        if whole is not None and not whole.is_floating_point():
+            raise InputError(
+                f"the pixel values are of {whole.dtype}, and a tower takes them rescaled and normalised; pass what the "
+                "processor makes of the pictures, or the pictures themselves"
+            )
         parameters = inspect.signature(self._method(encoding)).parameters
         taken = {name: held for name, held in encoding.items() if name in parameters and held is not None}
         needed = [name for name, one in parameters.items() if name not in taken and _is_needed(name, one)]
@@ -119,6 +125,8 @@ class Source:
         if given.get(PIXELS) is not None:
             raise InputError(f"the pixels came both by position and as `{PIXELS}=`; pass them once")
         if not isinstance(pixels, Tensor):
+            if grid is not None:
+                raise InputError("pictures have their grid from the processor; pass `grid` with pixel values only")
             shown = list(pixels) if isinstance(pixels, (list, tuple)) else [pixels]
             if not shown:
                 raise InputError(f"nothing to embed, the list of pictures is empty; pass {FORMS}")

@@ -67,6 +67,7 @@ class State:
         source: What the wrapper is called with: pixels, grid and the like.
         packed: Whether every picture's patches are in one row.
         row: Whether the blocks take that row as a matrix, without a leading axis.
+        in_tuple: Whether the blocks return their stream in a tuple.
         patches: The shape that the patch embedding returns; ``None`` where it is no one tensor.
     """
 
@@ -78,6 +79,7 @@ class State:
     reads: tuple[int, ...] = ()
     packed: bool = False
     row: bool = False
+    in_tuple: bool = False
     patches: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
@@ -90,6 +92,9 @@ class State:
         Raises:
             InputError: It is of another shape.
         """
+        if not isinstance(hidden, Tensor) or not hidden.is_floating_point():
+            what = f"of {hidden.dtype}" if isinstance(hidden, Tensor) else f"a {type(hidden).__name__}"
+            raise InputError(f"the new stream is {what}; pass a tensor of real numbers")
         if hidden.shape != self.hidden.shape:
             raise InputError(
                 f"the stream is {list(self.hidden.shape)} and the new one {list(hidden.shape)}; "
@@ -105,6 +110,10 @@ class State:
     def native(self, stream: Tensor) -> Tensor:
         """A stream in the shape in which the blocks take it."""
         return stream[0] if self.row else stream
+
+    def returned(self, stream: Tensor) -> Any:
+        """A stream in the form in which the blocks return it."""
+        return (self.native(stream),) if self.in_tuple else self.native(stream)
 
     def standard(self, stream: Tensor) -> Tensor:
         """A block's stream as ``[images, patches, vision_hidden]``."""
@@ -139,13 +148,16 @@ class State:
         Raises:
             InputError: The file holds no state.
         """
-        from safetensors import safe_open
+        from safetensors import SafetensorError, safe_open
 
-        with safe_open(path, framework="pt", device=str(device)) as opened:
-            tree = (opened.metadata() or {}).get(KEY)
-            if tree is None:
-                raise InputError(f"{str(path)!r} holds no state of a tower; pass a file that State.save wrote")
-            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - it is no mapping
+        try:
+            with safe_open(path, framework="pt", device=str(device)) as opened:
+                tree = (opened.metadata() or {}).get(KEY)
+                tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - it is no mapping
+        except SafetensorError as error:
+            raise InputError(f"{str(path)!r} is no safetensors file: {error}") from error
+        if tree is None:
+            raise InputError(f"{str(path)!r} holds no state of a tower; pass a file that State.save wrote")
         return cls(**{name: _read(held, tensors) for name, held in json.loads(tree).items()})
 
     def __repr__(self) -> str:

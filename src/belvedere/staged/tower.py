@@ -124,6 +124,7 @@ class Staged:
             reads=parts.reads(source),
             packed=parts.packed,
             row=row,
+            in_tuple=noted.in_tuple,
             patches=tuple(shapes[0].shape) if once else None,
         )
 
@@ -136,7 +137,8 @@ class Staged:
 
         Args:
             state: A state; it is left as it is.
-            start: The first block to run; by default the one that comes next.
+            start: The first block to run; by default the one that comes next. With another one blocks are left out, or
+                run once more.
             stop: The block before which to stop; by default all the others are run.
 
         Returns:
@@ -215,10 +217,24 @@ class Staged:
             state: As for `merge`.
 
         Raises:
-            InputError: It has not passed every block that the wrapper reads.
+            InputError: It has not passed every block that the wrapper reads; or, from within, other pictures are shown.
         """
+        shape = state.native(state.hidden).shape
+
+        def check(_module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+            entering = args[0] if args else next(iter(kwargs.values()))
+            if entering.shape != shape:
+                raise InputError(
+                    f"the tower is shown pictures whose stream is {list(entering.shape)}, and the state's is "
+                    f"{list(shape)}; show it the pictures that the state was made of, or others of their sizes"
+                )
+
         with answered(self.blocks, self._outputs(state)):
-            yield
+            watch = self.blocks[0].register_forward_pre_hook(check, with_kwargs=True)
+            try:
+                yield
+            finally:
+                watch.remove()
 
     def _outputs(self, state: State) -> list[Any]:
         """What each block returns of a state; ``None`` where it is not kept."""
@@ -229,7 +245,7 @@ class Staged:
                 f"the wrapper reads the stream of block {missing[0]}, which this state has not passed; "
                 "run `encode` to the end first"
             )
-        return [self.returned(state.native(kept[n])) if n in kept else None for n in range(len(self.blocks))]
+        return [state.returned(kept[number]) if number in kept else None for number in range(len(self.blocks))]
 
     def _outcome(self, state: State) -> Any:
         """What the wrapper's method returns where its blocks are answered from a state."""
@@ -257,7 +273,7 @@ class Staged:
             if passed == number:
                 entering.append(stream)
                 raise _Reached
-            return self.returned(state.native(known[passed]) if passed in known else nan_like(stream))
+            return state.returned(known[passed] if passed in known else state.standard(nan_like(stream)))
 
         with suppress(_Reached), standing_in(self.blocks, answer), self._without_patches(state):
             self.parts.source(state.source)
@@ -274,15 +290,12 @@ class Staged:
         with answered([self.parts.patch_embed], [nothing]):
             yield
 
-    def returned(self, stream: Tensor) -> Any:
-        """A stream in the form in which the blocks return it."""
-        return (stream,) if self._in_tuple else stream
-
-    def learn_form(self, run: Callable[[], Any]) -> None:
-        """See once what a block returns, by running one."""
+    def in_tuple(self, run: Callable[[], Any]) -> bool:
+        """Whether the blocks return their stream in a tuple, seen once by running one."""
         if self._in_tuple is None:
             with torch.no_grad():
                 self._in_tuple = isinstance(run(), tuple)
+        return self._in_tuple
 
     def _renew(self) -> None:
         """Make the blocks for a compiler, anew where a part of them was replaced, or put into another mode."""
@@ -313,6 +326,7 @@ class _Notes:
         self.staged = staged
         self.calls: list[Call] = []
         self.entering: Tensor
+        self.in_tuple = False
         self._passed: Any = None
         self._packs: dict[int, Pack] = {}
 
@@ -326,14 +340,14 @@ class _Notes:
         stream, call = self._split(args, kwargs)
         if not self.calls:
             self.entering = stream
-            self.staged.learn_form(lambda: forward(*args, **kwargs))
+            self.in_tuple = self.staged.in_tuple(lambda: forward(*args, **kwargs))
         elif stream is not self._passed:
             call = replace(call, seam=True)
         self.calls.append(next((known for known in self.calls if _are_same(known, call)), call))
         if number == len(self.staged.blocks) - 1:
             raise _Reached
         self._passed = stream
-        return self.staged.returned(stream)
+        return (stream,) if self.in_tuple else stream
 
     def _split(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, Call]:
         """The stream, and all else that a block is called with."""

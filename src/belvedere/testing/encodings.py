@@ -9,6 +9,7 @@ import torch
 __all__ = [
     "IMAGE_TOKEN",
     "VIDEO_TOKEN",
+    "framed_inputs",
     "gemma_inputs",
     "llava_inputs",
     "placed",
@@ -147,3 +148,15 @@ def video_inputs(token: int = VIDEO_TOKEN, *, apart: bool = True) -> dict[str, t
         "pixel_values_videos": torch.randn(48, 384, generator=torch.Generator().manual_seed(0)),
         "video_grid_thw": torch.tensor([[2, 4, 6]]),
     }
+
+
+def framed_inputs(tokens: tuple[int, ...], **shown: torch.Tensor) -> dict[str, torch.Tensor]:
+    """One prompt with a video whose frames are rows of their own in the tower.
+
+    Args:
+        tokens: The video's placeholders, as many runs as stand apart.
+        **shown: The pixels, and what goes beside them.
+    """
+    runs = [token for count in tokens for token in [12, *[VIDEO_TOKEN] * count]]
+    ids = torch.tensor([[9, 3, *runs, 4, 10, 11]])
+    return {"input_ids": ids, "attention_mask": torch.ones_like(ids), **shown}

@@ -84,7 +84,7 @@ class Row:
         besides: Values of a text block by which tokens and pictures enter it beside the stream.
         natives: Native names of a text stack's modules, by standard name, where they differ (``self_attn`` and its
             ``o_proj`` among them).
-        video: Makes an encoding of one video of two frames, each of 4 x 6 patches, where the wrapper takes videos.
+        video: Makes an encoding of one video of two frames, where the wrapper takes videos.
         pictures: The image tokens of each picture.
         prompts: How many pictures each of the two prompts shows.
         shared: Values whose tensor someone else reads too, so that an edit in place is seen there.

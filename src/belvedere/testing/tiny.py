@@ -76,6 +76,9 @@ class Tiny:
     module: Any
     form: str = ""
 
+    def __repr__(self) -> str:
+        return f"Tiny({self.name!r}: {type(self.module).__name__})"
+
     @property
     def row(self) -> Row:
         """The row of the zoo."""

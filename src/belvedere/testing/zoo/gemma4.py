@@ -14,7 +14,7 @@ from transformers import (
 )
 
 from belvedere.testing import tiling_processors as processors
-from belvedere.testing.encodings import IMAGE_TOKEN, VIDEO_TOKEN, text_inputs, words
+from belvedere.testing.encodings import IMAGE_TOKEN, VIDEO_TOKEN, framed_inputs, text_inputs, words
 from belvedere.testing.row import MIXTURE, Row
 from belvedere.testing.zoo.text import GEMMA3, TEXT, TEXT_ROW
 
@@ -145,6 +145,23 @@ def padded_pictures(width: int = 8, fold: int = 2) -> dict[str, torch.Tensor]:
     }
 
 
+def filmed(fold: int = 2) -> dict[str, torch.Tensor]:
+    """A video of two frames of 4 x 6 patches, each padded to one length.
+
+    Args:
+        fold: How many patches a side become one token.
+    """
+    places = torch.full((2, LENGTH, 2), -1)
+    places[:, :24] = torch.cartesian_prod(torch.arange(4), torch.arange(6)).flip(-1)
+    inputs = framed_inputs(
+        (24 // fold**2,) * 2,
+        pixel_values_videos=torch.rand(2, LENGTH, 192, generator=torch.Generator().manual_seed(0)),
+        video_position_ids=places,
+        num_frames_per_video=torch.tensor([2]),
+    )
+    return {**inputs, "mm_token_type_ids": (inputs["input_ids"] == VIDEO_TOKEN).long() * 2}
+
+
 #: Blocks 2 and 3 attend to the very tensors of 0 and 1; what enters block 0 is also what each block's input is made of.
 OWN: dict[str, Any] = {
     "shared": (
@@ -162,6 +179,7 @@ SMALL: dict[str, Any] = {
 }
 PICTURES: dict[str, Any] = {
     "inputs": padded_pictures,
+    "video": filmed,
     "processor": processors.gemma4,
     "tower": "model.vision_tower.encoder.layers",
     "parts": GEMMA3,
@@ -184,6 +202,7 @@ ROWS: dict[str, Row] = {
             **PICTURES,
             "also": {},
             "inputs": partial(padded_pictures, fold=1),
+            "video": partial(filmed, fold=1),
             "processor": partial(processors.gemma4, "Gemma4Unified", 4),
             "tower": "model.embed_vision",
             "pictures": (24, 12, 8),

@@ -4,7 +4,7 @@ import torch
 from transformers import DeepseekV3Config, Kimi_K25Config, Kimi_K25VisionConfig
 
 from belvedere.testing import tiling_processors as processors
-from belvedere.testing.encodings import IMAGE_TOKEN, VIDEO_TOKEN, qwen_inputs
+from belvedere.testing.encodings import IMAGE_TOKEN, VIDEO_TOKEN, framed_inputs, qwen_inputs
 from belvedere.testing.row import MIXTURE, PACKED, Row
 from belvedere.testing.zoo.text import TEXT, TEXT_ROW
 
@@ -57,11 +57,22 @@ def kimi_inputs() -> dict[str, torch.Tensor]:
     return {**inputs, "pixel_values": patches[:, : 3 * 8 * 8].reshape(-1, 3, 8, 8)}
 
 
+def kimi_video() -> dict[str, torch.Tensor]:
+    """A video of two frames of 4 x 6 patches, whose frames are averaged to 6 tokens."""
+    made = torch.Generator().manual_seed(0)
+    return framed_inputs(
+        (6,),
+        pixel_values_videos=torch.randn(48, 3, 8, 8, generator=made),
+        video_grid_thw=torch.tensor([[2, 4, 6]]),
+    )
+
+
 ROWS: dict[str, Row] = {
     "deepseek_v3": Row(config=deepseek_v3, **MIXTURE, **TEXT_ROW),
     "kimi_k25": Row(
         config=kimi_k25,
         inputs=kimi_inputs,
+        video=kimi_video,
         processor=processors.kimi,
         placeholder="<start><image><end>",
         tower="model.vision_tower.layers",

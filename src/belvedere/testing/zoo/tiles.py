@@ -7,7 +7,7 @@ import torch
 from transformers import LlavaNextConfig, LlavaOnevisionConfig
 
 from belvedere.testing import tiling_processors as processors
-from belvedere.testing.encodings import IMAGE_TOKEN, VIDEO_TOKEN, words
+from belvedere.testing.encodings import IMAGE_TOKEN, VIDEO_TOKEN, framed_inputs, words
 from belvedere.testing.row import Row
 from belvedere.testing.zoo.llava import LAST
 from belvedere.testing.zoo.text import llama, qwen2
@@ -71,8 +71,15 @@ LONE = (16 + 1, 16 + 1, 16 + 8 * 9)
 #: Past twice a tile's 16 patches by more than a fifth, the tiles' rows are scaled down: 8 x 8 by 1.41 is 5 x 5.
 SCALED = (16 + 2 * 9, 16 + 8 * 3, 16 + 5 * 6)
 
+
+def filmed() -> dict[str, torch.Tensor]:
+    """A video of two frames of 4 x 4 patches, each scaled to 2 x 2 tokens, and a newline."""
+    made = torch.Generator().manual_seed(0)
+    return framed_inputs((9,), pixel_values_videos=torch.randn(1, 2, 3, 32, 32, generator=made))
+
+
 TILED: dict[str, Any] = {"tower": CLIP, "prompts": (2, 1), "tiles": TILES, "projected": "cut"}
-ONEVISION: dict[str, Any] = {**TILED, "lone": "only a prompt's only picture is cut into tiles"}
+ONEVISION: dict[str, Any] = {**TILED, "video": filmed, "lone": "only a prompt's only picture is cut into tiles"}
 
 ROWS: dict[str, Row] = {
     "llava_next": Row(

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import torch
+
 from belvedere.errors import InputError
 from belvedere.geometry.view import View
 
@@ -53,9 +55,12 @@ class Piece:
         across, down = size[0] / self.size[0], size[1] / self.size[1]
         scale = (self.view.scale[0] * across, self.view.scale[1] * down)
         offset = (self.view.offset[0] * across, self.view.offset[1] * down)
-        left, top, right, bottom = self.visible
-        visible = (left * across, top * down, right * across, bottom * down)
-        return replace(self, view=View(size=size, scale=scale, offset=offset), visible=visible)
+        # Divided last, so that whole pixels stay whole.
+        left, right = (self.visible[side] * size[0] / self.size[0] for side in (0, 2))
+        top, bottom = (self.visible[side] * size[1] / self.size[1] for side in (1, 3))
+        return replace(
+            self, view=replace(self.view, size=size, scale=scale, offset=offset), visible=(left, top, right, bottom)
+        )
 
     def window(self, corner: tuple[int, int], size: tuple[int, int]) -> Piece:
         """What a window shows of this; padding where it reaches outside.
@@ -69,7 +74,7 @@ class Piece:
         """
         _positive(size)
         offset = (self.view.offset[0] + corner[0], self.view.offset[1] + corner[1])
-        view = View(size=size, scale=self.view.scale, offset=offset)
+        view = replace(self.view, size=size, offset=offset)
         left, right = (min(max(self.visible[side] - corner[0], 0), size[0]) for side in (0, 2))
         top, bottom = (min(max(self.visible[side] - corner[1], 0), size[1]) for side in (1, 3))
         return replace(self, view=view, visible=(left, top, right, bottom))
@@ -99,6 +104,11 @@ class Piece:
             for top in range(0, height, down)
             for left in range(0, width, across)
         ]
+
+    def apart(self) -> Piece:
+        """The same, whose boxes end where it does now: for a part that is padded by itself later on."""
+        left, top, right, bottom = self.view.boxes(torch.tensor([0, 0, *self.size])).tolist()
+        return replace(self, view=replace(self.view, limits=(left, top, right, bottom)))
 
     def thumbnail(self) -> Piece:
         """The same, as the whole picture beside its tiles."""
