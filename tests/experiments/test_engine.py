@@ -265,6 +265,24 @@ def test_a_trial_holds_for_inputs_of_the_same_shapes_and_no_others(monkeypatch):
     assert len(seen) == 2
 
 
+def test_a_trial_in_which_nothing_changes_says_nothing(monkeypatch):
+    model, (clean, corrupt), seen = (
+        StandardizedTransformer(build("llava").double()),
+        pair_of("llava"),
+        trials(monkeypatch),
+    )
+
+    def run(*positions):
+        return patch(model, clean, corrupt, "layers.layer_output", METRIC, positions=positions)
+
+    # Before the picture both runs are equal.
+    assert run(0, 1).effects.abs().max() == 0
+    assert run(1, 7, 12).settings["cells"] == BOTH
+    assert len(seen) == 2
+    run(1, 7)
+    assert len(seen) == 2
+
+
 def test_a_trial_does_not_hold_for_a_model_that_was_changed(monkeypatch):
     model, (clean, corrupt), seen = (
         StandardizedTransformer(build("llava").double()),
