@@ -12,7 +12,7 @@ from belvedere.experiments import logit_difference, patch
 from belvedere.experiments.engine import saved
 from belvedere.experiments.engine.cuts import EVERY, cuts_of
 from belvedere.experiments.engine.growth import Copies
-from belvedere.experiments.engine.pace import FIRST, MOST, UNMEASURED, Host, Pace
+from belvedere.experiments.engine.pace import FIRST, MOST, UNMEASURED, WORTH, Host, Pace
 from belvedere.experiments.engine.text import TextCells
 
 VALUE = "layers.layer_output"
@@ -113,6 +113,13 @@ def test_more_cells_share_a_forward_while_that_is_faster():
     assert settled({FIRST: 1.0, 2 * FIRST: 1.01}) == FIRST
     faster = {FIRST * 2**step: 2.0**step for step in range(10)}
     assert settled(faster) == MOST
+
+
+def test_a_size_is_tried_where_it_is_worth_it():
+    pace = Pace(Counted(10**12, 1))
+    pace._settle(1.0)
+    assert pace.size(1, left=WORTH * 2 * FIRST - 1) == FIRST
+    assert pace.size(1, left=WORTH * 2 * FIRST) == 2 * FIRST
 
 
 def test_memory_bounds_them():
