@@ -139,6 +139,15 @@ def test_a_trained_checkpoint_gives_what_one_trace_per_cell_gives(name, value):
     torch.testing.assert_close(result.effects, effects, atol=1e-5, rtol=0)
 
 
+@pytest.mark.trained
+def test_weights_that_are_not_there_yet_are_loaded():
+    model = StandardizedTransformer(shapes.checkpoint("shapes-llava"))
+    scenes = shapes.pair(1, checkpoint="shapes-llava", images=1)
+    sides = [dict(model.processor(text=s.prompt, images=s.images, return_tensors="pt")) for s in scenes]
+    result = patch(model, *sides, "layers.layer_output", METRIC, positions=[5], layers=[0])
+    assert result.settings["cells"] == BOTH
+
+
 def test_a_metric_may_do_to_the_logits_what_it_likes():
     seen = []
 
@@ -253,6 +262,24 @@ def test_a_trial_holds_for_inputs_of_the_same_shapes_and_no_others(monkeypatch):
         for side in (clean, corrupt)
     ]
     run(*longer)
+    assert len(seen) == 2
+
+
+def test_a_trial_in_which_nothing_changes_says_nothing(monkeypatch):
+    model, (clean, corrupt), seen = (
+        StandardizedTransformer(build("llava").double()),
+        pair_of("llava"),
+        trials(monkeypatch),
+    )
+
+    def run(*positions):
+        return patch(model, clean, corrupt, "layers.layer_output", METRIC, positions=positions)
+
+    # Before the picture both runs are equal.
+    assert run(0, 1).effects.abs().max() == 0
+    assert run(1, 7, 12).settings["cells"] == BOTH
+    assert len(seen) == 2
+    run(1, 7)
     assert len(seen) == 2
 
 

@@ -4,13 +4,15 @@ from dataclasses import dataclass, field
 
 import pytest
 import torch
+from safetensors import safe_open
 from test_engine import METRIC, model_of, pair_of
 
 from belvedere import InputError
 from belvedere.experiments import logit_difference, patch
+from belvedere.experiments.engine import saved
 from belvedere.experiments.engine.cuts import EVERY, cuts_of
 from belvedere.experiments.engine.growth import Copies
-from belvedere.experiments.engine.pace import FIRST, MOST, UNMEASURED, Host, Pace
+from belvedere.experiments.engine.pace import FIRST, MOST, UNMEASURED, WORTH, Host, Pace
 from belvedere.experiments.engine.text import TextCells
 
 VALUE = "layers.layer_output"
@@ -113,6 +115,13 @@ def test_more_cells_share_a_forward_while_that_is_faster():
     assert settled(faster) == MOST
 
 
+def test_a_size_is_tried_where_it_is_worth_it():
+    pace = Pace(Counted(10**12, 1))
+    pace._settle(1.0)
+    assert pace.size(1, left=WORTH * 2 * FIRST - 1) == FIRST
+    assert pace.size(1, left=WORTH * 2 * FIRST) == 2 * FIRST
+
+
 def test_memory_bounds_them():
     pace = Pace(Counted(1000, 10))
     assert pace.size(1) == FIRST
@@ -204,6 +213,21 @@ def test_a_killed_sweep_goes_on_from_its_file(tmp_path):
     assert asked == [1, 1]
     assert torch.equal(again.raw, result.raw)
     assert [path.name for path in tmp_path.iterdir()] == ["sweep.safetensors"]
+
+
+def test_scores_are_written_as_they_come(tmp_path, monkeypatch):
+    monkeypatch.setattr(saved, "SECONDS", -1.0)
+    file, seen = tmp_path / "sweep.safetensors", []
+
+    def metric(logits):
+        if file.exists():
+            with safe_open(file, framework="pt") as opened:
+                seen.append(int((~opened.get_tensor("raw").isnan()).sum()))
+        return METRIC(logits)
+
+    sweep(metric, file)
+    # The last block's cells are idle, and known before any other is run.
+    assert seen == [10, 14, 18, 22, 26]
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,8 @@ def _swept(
     file: str | PathLike[str] | None,
 ) -> PatchResult:
     """The result of a sweep."""
+    # The weights are loaded where they are not yet, as by a first trace.
+    model.dispatch()
     cells, way = cells_of(model, pair, site, groups)
     metric = bound(metric, cells.ends[0])
     clean, corrupt = told_apart(metric, *cells.ends)

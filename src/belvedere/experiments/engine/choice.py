@@ -109,7 +109,9 @@ def _tried(cells: Tried, model: StandardizedTransformer, pair: Pair, site: Site,
     if about in known(model):
         cells.lesson = known(model)[about]
         return cells
-    if not holds(cells, model, pair, site, groups):
+    held = holds(cells, model, pair, site, groups)
+    if held is False:
         raise InputError("a trial did not agree with a whole forward")
-    known(model)[about] = cells.lesson
+    if held:
+        known(model)[about] = cells.lesson
     return cells

@@ -20,6 +20,8 @@ UNMEASURED = 32
 SHARE = 0.5
 #: How much faster twice as many must be to go on.
 GAIN = 1.05
+#: How many forwards of a size must be left for it to be worth a try.
+WORTH = 8
 
 
 class Memory(Protocol):
@@ -108,16 +110,18 @@ class Pace:
     _bytes: float = 0.0
     _free: int | None = None
 
-    def size(self, rows: int) -> int:
-        """How many cells of so many rows the next forward takes."""
+    def size(self, rows: int, left: int = MOST * WORTH) -> int:
+        """How many cells of so many rows the next forward takes, where so many are left."""
         if self.fixed is not None:
             return self.fixed
         if self._free is None:
             self._free = self.memory.free() or 0
         if not self._free:
             return UNMEASURED
-        fitting = int(self._free * SHARE / (self._bytes * rows)) if self._bytes else self._size
-        return max(1, min(self._size, fitting))
+        is_new = bool(self._speeds) and self._size not in self._speeds
+        size = self._size // 2 if is_new and left < WORTH * self._size else self._size
+        fitting = int(self._free * SHARE / (self._bytes * rows)) if self._bytes else size
+        return max(1, min(size, fitting))
 
     @contextmanager
     def measured(self, cells: int, rows: int, work: int) -> Iterator[None]:

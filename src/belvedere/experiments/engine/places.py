@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +12,12 @@ from torch import Tensor
 from belvedere.components.layer import MIXERS, Block
 from belvedere.components.standard import Standard
 from belvedere.errors import InputError
-from belvedere.select import Part
+from belvedere.select import First, Part
 
 if TYPE_CHECKING:
     from belvedere.experiments.sites import Site
 
-__all__ = ["Place", "block_of", "by_prompt", "mixer_of", "places_of", "rows_at"]
+__all__ = ["Place", "Places", "block_of", "by_prompt", "mixer_of"]
 
 
 @dataclass(frozen=True)
@@ -36,26 +37,59 @@ class Place:
     inside: bool
 
 
-def places_of(site: Site) -> dict[int, Place]:
-    """The place of a site's value on each of its blocks.
+class Places:
+    """Where a site's value is on each of its blocks.
+
+    Attributes:
+        inside: Whether it is inside of the blocks, where a part of them returns it.
+        enters: Whether it is what enters the blocks.
+        wanted: The modules whose outputs are to be noted: the parts that return the value, by block, and what mixes
+            positions there, by ``("mixer", block)``.
 
     Raises:
-        InputError: On some block it is at an operation, which no module returns.
+        InputError: On some block it is at an operation, which no module returns, or elsewhere than on others.
     """
-    found = {}
-    for number, host in site.hosts.items():
-        value = host.values()[site.name]
-        envoy, place = value._place(host)
-        where, _, point = place.rpartition(".")
-        if where.startswith(":"):
-            raise InputError(f"{value.path(host)} is at an operation inside a forward, and at no module")
-        module = envoy.get(where)._module if where else envoy._module
-        block = block_of(host)
-        inside = module is not block._module
-        if inside and point != "output":
-            raise InputError(f"{value.path(host)} is what a part of the block is given")
-        found[number] = Place(module, point, value.part(host), inside)
-    return found
+
+    def __init__(self, site: Site) -> None:
+        self._places = {number: _place(host, site.name) for number, host in site.hosts.items()}
+        kinds = {(place.point, place.inside) for place in self._places.values()}
+        if len(kinds) != 1:
+            raise InputError(f"{site.path} is not at the same place on every block")
+        ((point, self.inside),) = kinds
+        self.enters = point == "input"
+        self._mixers = {number: mixer_of(host) for number, host in site.hosts.items()} if self.inside else {}
+        self.wanted: dict[Any, torch.nn.Module] = {("mixer", number): mixer for number, mixer in self._mixers.items()}
+        if self.inside:
+            self.wanted |= {number: place.module for number, place in self._places.items()}
+
+    def kind(self, layer: int) -> str:
+        """What sets a block apart from others of the site."""
+        return type(self._mixers[layer]).__name__ if self.inside else ""
+
+    def values(self, layer: int, outputs: Mapping[Any, Any]) -> Tensor:
+        """A value inside of a block in two runs, ``[2, positions, width]``, from what the wanted modules returned."""
+        return by_prompt(self._places[layer].part.get(outputs[layer]))
+
+    def answers(self, layer: int, outputs: Mapping[Any, Any], rows: Tensor) -> dict[torch.nn.Module, Any]:
+        """What parts of a block return at some positions: the first run's mixer, and the value of the second run."""
+        place = self._places[layer]
+        return {
+            self._mixers[layer]: _rows(First(), outputs["mixer", layer], 0, rows),
+            place.module: _rows(place.part, outputs[layer], 1, rows),
+        }
+
+
+def _place(host: Standard, name: str) -> Place:
+    value = host.values()[name]
+    envoy, place = value._place(host)
+    where, _, point = place.rpartition(".")
+    if where.startswith(":"):
+        raise InputError(f"{value.path(host)} is at an operation inside a forward, and at no module")
+    module = envoy.get(where)._module if where else envoy._module
+    inside = module is not block_of(host)._module
+    if inside and point != "output":
+        raise InputError(f"{value.path(host)} is what a part of the block is given")
+    return Place(module, point, value.part(host), inside)
 
 
 def mixer_of(host: Standard) -> torch.nn.Module:
@@ -80,7 +114,7 @@ def block_of(host: Standard) -> Block:
     return above
 
 
-def rows_at(part: Part, output: Any, prompt: int, rows: Tensor) -> Any:
+def _rows(part: Part, output: Any, prompt: int, rows: Tensor) -> Any:
     """What a module returned for one of two prompts, at some positions only, in the same form."""
     held = part.get(output)
     chosen = by_prompt(held)[prompt : prompt + 1].index_select(1, rows.to(held.device))

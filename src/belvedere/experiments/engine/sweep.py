@@ -65,7 +65,7 @@ class Sweep:
         while waiting:
             rows, _ = self.cells.work(self.layers[waiting[0][0]], begun[waiting[0]])
             # Those of later blocks join when the run has come there.
-            chosen = sorted(waiting[: self.pace.size(rows)])
+            chosen = sorted(waiting[: self.pace.size(rows, len(waiting))])
             work = sum(prod(self.cells.work(self.layers[row], begun[row, column])) for row, column in chosen)
             try:
                 with self.pace.measured(len(chosen), rows, work):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from belvedere.errors import InputError
 from belvedere.experiments.engine.observed import BlockCall, Observed, noting, noting_calls, observe, without_data
-from belvedere.experiments.engine.places import Place, by_prompt, mixer_of, places_of, rows_at
+from belvedere.experiments.engine.places import Places
 from belvedere.experiments.engine.replay import Entry, Replay
 from belvedere.experiments.engine.trust import shapes_of
 from belvedere.experiments.runs import joined
-from belvedere.select import First
 
 if TYPE_CHECKING:
     from belvedere.experiments.pairs import Groups, Pair
@@ -48,21 +46,12 @@ class TextCells:
     site: Site
     groups: Groups
     shares: bool = True
-    places: dict[int, Place] = field(init=False)
-    mixers: dict[int, torch.nn.Module] = field(init=False)
 
     @torch.no_grad()
     def __post_init__(self) -> None:
-        self.places = places_of(self.site)
-        if len({(place.point, place.inside) for place in self.places.values()}) != 1:
-            raise InputError(f"{self.site.path} is not at the same place on every block")
-        self.inside = next(iter(self.places.values())).inside
-        self.enters = next(iter(self.places.values())).point == "input"
-        self.mixers = {number: mixer_of(host) for number, host in self.site.hosts.items()} if self.inside else {}
-        wanted: dict[Any, torch.nn.Module] = {("mixer", number): mixer for number, mixer in self.mixers.items()}
-        wanted |= {number: place.module for number, place in self.places.items()} if self.inside else {}
+        self.places = Places(self.site)
         sides = (self.pair.corrupt, self.pair.clean)
-        with noting(wanted) as self._outputs:
+        with noting(self.places.wanted) as self._outputs:
             run = observe(self.model, joined(*sides), [side.last for side in sides])
         self.replay = Replay(self.model, self.pair.corrupt, run)
         self.replay.shares = self.shares
@@ -107,7 +96,7 @@ class TextCells:
 
     def kind(self, layer: int) -> str:
         """What sets a block apart from others of the site."""
-        return type(self.mixers[layer]).__name__ if self.inside else ""
+        return self.places.kind(layer)
 
     def is_idle(self, layer: int, group: tuple[int, ...]) -> bool:
         """Whether a patch cannot change the measured logits."""
@@ -142,10 +131,10 @@ class TextCells:
         rows = torch.tensor([number for group in groups for number in group])
         vectors = self._patched(layer, rows)
         run = self.replay.run
-        stream = (run.entering if self.enters else run.leaving)[layer][:1, cut:]
+        stream = (run.entering if self.places.enters else run.leaving)[layer][:1, cut:]
         hidden = stream.expand(len(groups), -1, -1).clone()
         hidden[copies, rows - cut] = vectors.to(hidden)
-        if not self.enters:
+        if not self.places.enters:
             hidden = self.replay.behind(layer, hidden, cut)
         return Entry(self._start(layer), hidden, copies, rows)
 
@@ -156,22 +145,17 @@ class TextCells:
 
     def _patched(self, layer: int, rows: Tensor) -> Tensor:
         """What the stream is at the patched positions, ``[rows, hidden]``."""
-        if not self.inside:
+        if not self.places.inside:
             return self.vectors(layer, rows)[0]
-        place, mixer = self.places[layer], self.mixers[layer]
-        answers = {
-            mixer: rows_at(First(), self._outputs["mixer", layer], 0, rows),
-            place.module: rows_at(place.part, self._outputs[layer], 1, rows),
-        }
-        return self.replay.rerun(layer, rows, answers)
+        return self.replay.rerun(layer, rows, self.places.answers(layer, self._outputs, rows))
 
     def _values(self, layer: int) -> Tensor:
         """The site's value in the corrupt and in the clean run, ``[2, positions, width]``."""
-        if self.inside:
-            return by_prompt(self.places[layer].part.get(self._outputs[layer]))
+        if self.places.inside:
+            return self.places.values(layer, self._outputs)
         run: Observed = self.replay.run
-        return (run.entering if self.enters else run.leaving)[layer]
+        return (run.entering if self.places.enters else run.leaving)[layer]
 
     def _start(self, layer: int) -> int:
         """The first block that runs as a whole."""
-        return layer if self.enters else layer + 1
+        return layer if self.places.enters else layer + 1

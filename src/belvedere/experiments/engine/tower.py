@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from belvedere.errors import InputError
 from belvedere.experiments.engine.observed import first, forward, noting
-from belvedere.experiments.engine.places import Place, by_prompt, mixer_of, places_of, rows_at
+from belvedere.experiments.engine.places import Places, by_prompt
 from belvedere.experiments.engine.trust import shapes_of
 from belvedere.experiments.runs import joined, repeated
-from belvedere.select import First
 from belvedere.staged import Staged, State
 from belvedere.staged.answers import answered
 
@@ -45,23 +43,19 @@ class TowerCells:
     pair: Pair
     site: Site
     groups: Groups
-    places: dict[int, Place] = field(init=False)
     lesson: Any = ()
 
     @torch.no_grad()
     def __post_init__(self) -> None:
-        self.places = places_of(self.site)
-        if len({(place.point, place.inside) for place in self.places.values()}) != 1:
-            raise InputError(f"{self.site.path} is not at the same place on every block")
-        place = next(iter(self.places.values()))
-        self.inside, self.enters = place.inside, place.point == "input"
+        self.places = Places(self.site)
         self.staged: Staged = self.model.vision.staged
-        self.mixers = {number: mixer_of(host) for number, host in self.site.hosts.items()} if self.inside else {}
-        wanted: dict[Any, torch.nn.Module] = {("mixer", number): mixer for number, mixer in self.mixers.items()}
-        wanted |= {number: place.module for number, place in self.places.items()} if self.inside else {}
         leaving = dict(enumerate(self.staged.blocks))
         sides = (self.pair.corrupt, self.pair.clean)
-        with noting(wanted) as self._outputs, noting(leaving) as left, _noting_inputs(leaving) as self._entering:
+        with (
+            noting(self.places.wanted) as self._outputs,
+            noting(leaving) as left,
+            _noting_inputs(leaving) as self._entering,
+        ):
             self._logits = forward(self.model, joined(*sides), [side.last for side in sides]).float()
         self._leaving = {number: by_prompt(first(output)) for number, output in left.items()}
         self._states: dict[int, State] = {}
@@ -89,7 +83,7 @@ class TowerCells:
 
     def kind(self, layer: int) -> str:
         """What sets a block apart from others of the site."""
-        return type(self.mixers[layer]).__name__ if self.inside else ""
+        return self.places.kind(layer)
 
     def is_idle(self, layer: int, group: tuple[int, ...]) -> bool:
         """Whether a patch cannot change the measured logits."""
@@ -112,11 +106,11 @@ class TowerCells:
         state = self._state(len(cells))
         rows = torch.tensor([number for _, group in cells for number in group])
         copies = torch.tensor([copy for copy, (_, group) in enumerate(cells) for _ in group])
-        stream = (self._entering if self.enters else self._leaving)[layer][0]
+        stream = (self._entering if self.places.enters else self._leaving)[layer][0]
         patched = stream.repeat(len(cells), 1, 1)
         patched[copies, rows] = self._patched(layer, rows).to(patched)
         hidden = patched.reshape(state.hidden.shape)
-        if self.enters:
+        if self.places.enters:
             hidden = state.standard(state.calls[layer](self.staged.blocks[layer], state.native(hidden)))
         read = {number: self._corrupt(number, state) for number in state.reads if number < layer}
         if -1 in state.reads:
@@ -133,13 +127,9 @@ class TowerCells:
 
     def _patched(self, layer: int, rows: Tensor) -> Tensor:
         """What the stream is at the patched positions, ``[rows, hidden]``."""
-        if not self.inside:
+        if not self.places.inside:
             return self.vectors(layer, rows)[0]
-        place, mixer, state = self.places[layer], self.mixers[layer], self._state(1)
-        answers = {
-            mixer: rows_at(First(), self._outputs["mixer", layer], 0, rows),
-            place.module: rows_at(place.part, self._outputs[layer], 1, rows),
-        }
+        state, answers = self._state(1), self.places.answers(layer, self._outputs, rows)
         entering = self._entering[layer][0]
         with answered(list(answers), list(answers.values())):
             # Without what mixes positions, a block is of each row alone, so that any rows make a picture.
@@ -150,9 +140,9 @@ class TowerCells:
 
     def _values(self, layer: int) -> Tensor:
         """The site's value in the corrupt and in the clean run, ``[2, rows, width]``."""
-        if self.inside:
-            return by_prompt(self.places[layer].part.get(self._outputs[layer]))
-        return (self._entering if self.enters else self._leaving)[layer]
+        if self.places.inside:
+            return self.places.values(layer, self._outputs)
+        return (self._entering if self.places.enters else self._leaving)[layer]
 
     def _corrupt(self, number: int, state: State) -> Tensor:
         """What left a block in the corrupt run, for every copy."""

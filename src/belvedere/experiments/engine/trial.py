@@ -18,17 +18,20 @@ __all__ = ["holds"]
 
 
 @torch.no_grad()
-def holds(cells: Tried, model: StandardizedTransformer, pair: Pair, site: Site, groups: Groups) -> bool:
+def holds(cells: Tried, model: StandardizedTransformer, pair: Pair, site: Site, groups: Groups) -> bool | None:
     """Whether the cells agree with a whole forward in a trace, on one block of each kind.
 
-    Half of the swept positions are patched together, so that every difference shows and yet something comes before
-    them. In the same trace the site is read, which must be what the cells take the corrupt run for.
+    Half of the positions that a patch changes anything at are patched together, so that every difference shows and yet
+    something comes before them. In the same trace the site is read, which must be what the cells take the corrupt run
+    for.
+
+    Returns:
+        ``None`` where no patch on some kind of block changes anything, so that nothing can be said.
     """
     dtype = next(model.embed_tokens._module.parameters()).dtype
-    wanted = sorted({number for group in groups for number in group})
-    group = tuple(wanted[len(wanted) // 2 :])
-    rows = torch.tensor(group)
-    for layer in {cells.kind(layer): layer for layer in reversed(site.hosts)}.values():
+    chosen = _chosen(cells, site, groups)
+    for layer, group in chosen.values():
+        rows = torch.tensor(group)
         clean, corrupt = cells.vectors(layer, rows)
         with cells.watching(), model.trace(**pair.corrupt.encoding):
             held = nnsight.save(site.rows(layer, rows))
@@ -37,7 +40,19 @@ def holds(cells: Tried, model: StandardizedTransformer, pair: Pair, site: Site, 
         ours = cells.logits([(layer, group)])
         if not agree(corrupt, held, dtype) or not agree(ours, theirs, dtype):
             return False
-    return True
+    return True if len(chosen) == len({cells.kind(layer) for layer in site.hosts}) else None
+
+
+def _chosen(cells: Tried, site: Site, groups: Groups) -> dict[str, tuple[int, tuple[int, ...]]]:
+    """For each kind of block the first one at which anything changes, and the positions to patch there."""
+    wanted = sorted({number for group in groups for number in group})
+    found: dict[str, tuple[int, tuple[int, ...]]] = {}
+    for layer in site.hosts:
+        if cells.kind(layer) not in found:
+            busy = [number for number in wanted if not cells.is_idle(layer, (number,))]
+            if busy:
+                found[cells.kind(layer)] = layer, tuple(busy[len(busy) // 2 :])
+    return found
 
 
 def agree(ours: Tensor, theirs: Tensor, dtype: torch.dtype) -> bool:
