@@ -81,7 +81,7 @@ def _rows(layout: PatchLayout, image: Image, picture: int, of: Of | None, frame:
     frames = max(region.frames for region in layout.regions if region.image == picture)
     if not 0 <= frame < frames:
         raise InputError(f"there is no frame {frame}; picture {picture} has {frames}")
-    kinds: list[Of] = [of] if of else ["patches", "tokens"] if len(layout.tokens_of(picture)) else ["patches"]
+    kinds: list[Of] = [of] if of else ["patches", "tokens"] if _has_tokens(layout, picture) else ["patches"]
     made = [panels(layout, picture, kind, frame) for kind in kinds]
     if layout.sizes[picture] != image.size:
         raise InputError(
@@ -221,3 +221,7 @@ def _numbers(axes: Axes, panel: Panel) -> None:
         _, top, _, bottom = mark.box
         place = panel.around[2] + _pitch(panel)[0] / 2, (top + bottom) / 2
         axes.text(*place, f"{NEWLINE}{mark.label}", color=FAINT, fontsize=0.8 * size, **look)
+
+
+def _has_tokens(layout: PatchLayout, picture: int) -> bool:
+    return layout.untold is None and len(layout.tokens_of(picture)) > 0

@@ -89,7 +89,7 @@ def panels(layout: PatchLayout, picture: int, of: Of, frame: int) -> list[Panel]
     own.sort(key=lambda number: layout.regions[number].part == "thumbnail")
     if of == "patches":
         return [_of_patches(layout, number, frame) for number in own]
-    if not len(layout.tokens_of(picture)):
+    if layout.untold is not None or not len(layout.tokens_of(picture)):
         raise InputError(
             f"picture {picture} has no image tokens: nothing is written over a placeholder; pass of='patches'"
         )
