@@ -200,3 +200,14 @@ def test_a_file_that_is_no_state_is_refused(tmp_path):
     (tmp_path / "picture.png").write_bytes(b"no state at all")
     with pytest.raises(InputError, match="is no safetensors file"):
         State.load(tmp_path / "picture.png")
+
+
+def test_a_state_of_a_tower_of_other_length_is_refused(llava):
+    from dataclasses import replace
+
+    staged = llava.model.vision.staged
+    state = staged.embed(**llava.inputs)
+    other = replace(state, calls=state.calls[:-1])
+    for run in (staged.encode, staged.merge):
+        with pytest.raises(InputError, match="the state is of a tower of 2 blocks, and this one has 3"):
+            run(other)

@@ -150,6 +150,7 @@ class Staged:
         compiling = torch.compiler.is_compiling()
         if not compiling:
             self._refuse_here()
+            self._refuse_other(state)
         first = state.block if start is None else start
         last = len(self.blocks) if stop is None else stop
         if not 0 <= first <= last <= len(self.blocks):
@@ -238,6 +239,7 @@ class Staged:
 
     def _outputs(self, state: State) -> list[Any]:
         """What each block returns of a state; ``None`` where it is not kept."""
+        self._refuse_other(state)
         kept = state.kept
         missing = [number for number in state.reads if number not in kept]
         if missing:
@@ -310,6 +312,13 @@ class Staged:
         device = next(self.parts.patch_embed.parameters()).device
         # An offloaded module is moved to its inputs by its own hooks.
         return held if device.type == "meta" else held.to(device)
+
+    def _refuse_other(self, state: State) -> None:
+        if len(state.calls) != len(self.blocks):
+            raise InputError(
+                f"the state is of a tower of {len(state.calls)} blocks, and this one has {len(self.blocks)}; "
+                "pass a state that this tower's `embed` made"
+            )
 
     def _refuse_here(self) -> None:
         if getattr(getcurrent(), "mediator", None) is not None:
