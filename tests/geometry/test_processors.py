@@ -15,7 +15,9 @@ SIDES = st.one_of(
 )
 SIZES = st.tuples(SIDES, SIDES)
 ROUGH = st.tuples(st.integers(10, 160), st.integers(10, 160))
-QUICK = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+QUICK = settings(
+    deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+)
 #: Those whose resizes follow each other, so that a blur is blurred again.
 TWICE = {"idefics3", "idefics3 uncut", "llava_next, other thumbnails"}
 #: Those that are padded before they are resized, so that the border of the picture is blurred.
