@@ -76,7 +76,7 @@ def blur(name, piece):
     """How far an edge may be off, in the tower's pixels: least where nothing is resized, most where it is twice."""
     if name in TWICE:
         return 0.75
-    return 0.001 if piece.view.scale == (1, 1) else 0.35
+    return 0.001 if piece.view.scale == (1, 1) else 0.25
 
 
 def coverage(piece):
