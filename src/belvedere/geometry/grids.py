@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import overload
 
 import torch
@@ -20,20 +20,28 @@ class Grids(Sequence[Tensor]):
     """A value by picture: ``grids[image]`` is ``[..., frames, rows, columns, ...]``, tiles stitched together.
 
     Args:
-        maps: One tensor for each region, as ``regions`` lists them.
-        regions: The grids: a picture each, and the thumbnails of pictures that are cut into tiles.
+        maps: One tensor for each region, as `regions` lists them.
         rest: The value at what stands in no grid: CLS, registers, padding, newlines.
-        of: What the value was laid out as.
+        arrangement: What laid the value out, and leads back.
         dim: The axis that became three.
         lead: The shape of that axis before; two axes where images and rows were apart.
     """
 
     maps: tuple[Tensor, ...]
-    regions: tuple[Region, ...]
-    rest: Tensor = field(repr=False)
-    of: str
+    rest: Tensor
+    arrangement: Arrangement
     dim: int
-    lead: tuple[int, ...] = ()
+    lead: tuple[int, ...]
+
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        """The grids: a picture each, and the thumbnails of pictures that are cut into tiles."""
+        return self.arrangement.regions
+
+    @property
+    def of(self) -> str:
+        """What the value was laid out as."""
+        return self.arrangement.name
 
     @property
     def thumbnails(self) -> dict[int, Tensor]:
@@ -102,14 +110,20 @@ class Arrangement:
     def __len__(self) -> int:
         return sum(len(one) for one in self.placed) + len(self.rest)
 
-    def laid(self, value: Tensor, dim: int) -> Grids:
-        """A value with an axis of this order, by picture."""
+    def is_like(self, other: Arrangement) -> bool:
+        """Whether another arrangement puts every row at the same place."""
+        own, others = [*self.placed, self.rest], [*other.placed, other.rest]
+        return len(own) == len(others) and all(torch.equal(*pair) for pair in zip(own, others, strict=True))
+
+    def laid(self, value: Tensor, dim: int, lead: tuple[int, ...]) -> Grids:
+        """A value with an axis of this order, by picture; ``lead`` is that axis, or the two that it is spread over."""
+        value = value.flatten(0, 1) if len(lead) > 1 else value
         maps = [
             _apart(value.index_select(dim, index.to(value.device)), dim, region.shape)
             for index, region in zip(self.placed, self.regions, strict=True)
         ]
         rest = value.index_select(dim, self.rest.to(value.device))
-        return Grids(tuple(maps), self.regions, rest, self.name, dim)
+        return Grids(tuple(maps), rest, self, dim, lead)
 
     def flat(self, maps: Sequence[Tensor], rest: Tensor | None, dim: int) -> Tensor:
         """The way back of `laid`; zeros at what stands in no grid where ``rest`` is not given."""

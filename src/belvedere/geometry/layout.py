@@ -17,9 +17,6 @@ from belvedere.geometry.grids import Arrangement, Grids
 
 __all__ = ["PatchLayout"]
 
-#: What the arrangement of one prompt alone is called, ahead of its number.
-PROMPT = "prompt "
-
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class PatchLayout:
@@ -176,12 +173,9 @@ class PatchLayout:
         if not isinstance(value, Tensor) or not -value.ndim <= dim < value.ndim:
             raise InputError(f"axis {dim} of {_shown(value)} cannot be laid out; pass a tensor that has such an axis")
         if prompt is not None:
-            return self._of_prompt(value, prompt, dim % value.ndim)
+            return self._prompt_alone(value, prompt, dim).laid(value, dim % value.ndim, (value.shape[dim],))
         name, lead = self._arranged(value, of, dim)
-        dim = dim % value.ndim
-        flat = value.flatten(0, 1) if len(lead) > 1 else value
-        laid = self.arrangements[name].laid(flat, dim)
-        return Grids(laid.maps, laid.regions, laid.rest, name, dim, lead)
+        return self.arrangements[name].laid(value, dim % value.ndim, lead)
 
     def from_grid(self, grids: Grids | Sequence[Tensor], *, of: str | None = None) -> Tensor:
         """The way back of `to_grid`: the value in the tower's own order.
@@ -195,9 +189,7 @@ class PatchLayout:
             InputError: The grids are not of this layout's sizes.
         """
         if isinstance(grids, Grids):
-            if grids.of not in self.arrangements:
-                return self._prompt_alone(int(grids.of.removeprefix(PROMPT))).flat(grids.maps, grids.rest, grids.dim)
-            flat = self.arrangements[grids.of].flat(grids.maps, grids.rest, grids.dim)
+            flat = grids.arrangement.flat(grids.maps, grids.rest, grids.dim)
             return flat.reshape(*grids.lead, *flat.shape[1:]) if len(grids.lead) > 1 else flat
         arrangement = self.arrangements[of or "patches"]
         shapes = [tuple(one.shape[:3]) for one in grids]
@@ -206,20 +198,12 @@ class PatchLayout:
             raise InputError(f"grids of {shapes} were given; this layout has {wanted}")
         return arrangement.flat(list(grids), None, 0)
 
-    def _of_prompt(self, value: Tensor, prompt: int, dim: int) -> Grids:
-        """One prompt's sequence by picture."""
+    def _prompt_alone(self, value: Tensor, prompt: int, dim: int) -> Arrangement:
+        """The arrangement of one prompt's sequence, which an axis of a value is, with its own pictures."""
         self._check(prompt, self.sequence[0], "prompt")
-        alone = self._prompt_alone(prompt % self.sequence[0])
-        if value.shape[dim] != len(alone):
-            raise InputError(
-                f"axis {dim} of {list(value.shape)} is no sequence of a prompt, which is {len(alone)} long"
-            )
-        laid = alone.laid(value, dim)
-        return Grids(laid.maps, laid.regions, laid.rest, alone.name, dim, (len(alone),))
-
-    def _prompt_alone(self, prompt: int) -> Arrangement:
-        """The arrangement of one prompt's sequence, with its own pictures."""
-        whole, length = self.arrangements["sequence"], self.sequence[1]
+        whole, length, prompt = self.arrangements["sequence"], self.sequence[1], prompt % self.sequence[0]
+        if value.shape[dim] != length:
+            raise InputError(f"axis {dim} of {list(value.shape)} is no sequence of a prompt, which is {length} long")
         own = [(region, at - prompt * length) for region, at in zip(whole.regions, whole.placed, strict=True)]
         own = [(region, at) for region, at in own if len(at) and 0 <= int(at[0]) < length]
         outside = torch.ones(length, dtype=torch.bool)
@@ -227,29 +211,29 @@ class PatchLayout:
             outside[at] = False
         placed = tuple(at for _, at in own)
         regions = tuple(region for region, _ in own)
-        return Arrangement(f"{PROMPT}{prompt}", regions, placed, outside.nonzero().flatten())
+        return Arrangement(f"prompt {prompt}", regions, placed, outside.nonzero().flatten())
 
     def _arranged(self, value: Tensor, of: str | None, dim: int) -> tuple[str, tuple[int, ...]]:
         """Which arrangement a value has, and the shape of its axis of rows, two axes where it is spread over them."""
         if of is not None and of not in self.arrangements:
             raise InputError(f"of={of!r} is no order of this model's rows; there are {', '.join(self.arrangements)}")
-        found: dict[Any, tuple[str, tuple[int, ...]]] = {}
+        found: dict[str, tuple[int, ...]] = {}
         for name, arrangement in self.arrangements.items():
-            lead = self._lead(name, arrangement, value, dim)
-            if lead and of in (None, name):
-                found.setdefault(tuple(map(_as_tuple, (*arrangement.placed, arrangement.rest))), (name, lead))
+            lead = self._lead(name, arrangement, value, dim) if of in (None, name) else ()
+            if lead and not any(arrangement.is_like(self.arrangements[other]) for other in found):
+                found[name] = lead
         if of is None and self.sequence[0] > 1 and value.shape[dim] == self.sequence[1] and (dim or not found):
-            doubt = "".join(f", or of={name!r}" for name, _ in found.values())
+            doubt = "".join(f", or of={name!r}" for name in found)
             raise InputError(
                 f"axis {dim} of {list(value.shape)} is as long as each of {self.sequence[0]} prompts; pass prompt=0, "
                 f"1, ... to say which{doubt}"
             )
         if len(found) == 1:
-            return next(iter(found.values()))
+            return next(iter(found.items()))
         known = ", ".join(f"{name} {len(one)}" for name, one in self.arrangements.items())
         if not found:
             raise InputError(f"axis {dim} of {list(value.shape)} is none that this layout knows; it has {known}")
-        names = " or ".join(f"of={name!r}" for name, _ in found.values())
+        names = " or ".join(f"of={name!r}" for name in found)
         raise InputError(f"{list(value.shape)} may be several things here; pass {names}")
 
     def _lead(self, name: str, arrangement: Arrangement, value: Tensor, dim: int) -> tuple[int, ...]:
@@ -312,7 +296,3 @@ def _grid(region: Region) -> tuple[int, str]:
 
 def _shown(value: Any) -> str:
     return str(list(value.shape)) if isinstance(value, Tensor) else f"a {type(value).__name__}"
-
-
-def _as_tuple(index: Tensor) -> tuple[int, ...]:
-    return tuple(index.tolist())
