@@ -12,7 +12,7 @@ from belvedere.geometry.cells import KINDS, Cells, Kind
 from belvedere.geometry.grid import cell_boxes
 from belvedere.geometry.view import View
 
-__all__ = ["Shown", "grid_cells", "tower_rows"]
+__all__ = ["Shown", "tower_rows"]
 
 #: A picture's patches in a tower's order: for frames, rows and columns, each row's number in raster order.
 Order = Callable[[int, int, int], Tensor]
@@ -101,36 +101,10 @@ def _patches(piece: Shown, number: int) -> Cells:
     frame, row, column = places.unbind(-1)
     inside = (row < piece.rows) & (column < piece.columns) & (piece.region >= 0)
     boxes = cell_boxes(high, wide, (wide * piece.side, high * piece.side)).repeat(piece.frames, 1)
-    return grid_cells(piece, number, "patch", frame, row, column, boxes, inside)
-
-
-def grid_cells(
-    piece: Shown,
-    number: int,
-    kind: Kind,
-    frame: Tensor,
-    row: Tensor,
-    column: Tensor,
-    boxes: Tensor,
-    inside: Tensor | None = None,
-) -> Cells:
-    """Cells at places of a piece's grid.
-
-    Args:
-        piece: The piece.
-        number: Its number.
-        kind: What they are.
-        frame: ``[n]``, each cell's frame, from the piece's first.
-        row: ``[n]``, its row in its region, without ``piece.top``.
-        column: ``[n]``.
-        boxes: ``[n, 4]`` in the piece's own pixels.
-        inside: ``[n]``, False for padding; all by default.
-    """
-    inside = torch.ones_like(frame, dtype=torch.bool) if inside is None else inside
     unseen = torch.full_like(boxes, torch.nan)
     source = unseen if piece.view is None else torch.where(inside[:, None], piece.view.boxes(boxes), unseen)
     return Cells(
-        kind=torch.where(inside, KINDS.index(kind), KINDS.index("padding")),
+        kind=torch.where(inside, KINDS.index("patch"), KINDS.index("padding")),
         image=torch.full_like(frame, piece.image),
         piece=torch.full_like(frame, number),
         region=torch.where(inside, piece.region, -1),
