@@ -70,11 +70,7 @@ def strips(
         made.suptitle(f"{heading}\n{unit}; each panel has its own scale")
         for number, (row, title) in enumerate(zip(values, titles, strict=True)):
             axes = made.add_subplot(down, across, number + 1)
-            ground(axes, image, pale=True)
-            _cells(axes, row, boxes)
-            if outline is not None:
-                _line(axes, outline)
-            axes.set_title(f"{title}: {_number(row.min())} to {_number(row.max())}")
+            _panel(axes, row, boxes, image, title, outline, scale=row)
             beside = axes.inset_axes((1.03, 0, 0.05, 1))
             made.colorbar(ScalarMappable(fitted(row), DIVERGING), cax=beside).ax.tick_params(labelsize=8)
     return made
@@ -124,13 +120,20 @@ def words(
         made.suptitle(f"{heading}\n{unit}")
         for number, (written, row, title) in enumerate(zip(texts, values, titles, strict=True)):
             axes = made.add_subplot(down, across, number + 1)
-            ground(axes, image, pale=True)
-            _cells(axes, row, boxes, scale=values)
+            _panel(axes, row, boxes, image, title, outline, scale=values)
             _write(axes, written, boxes, points)
-            if outline is not None:
-                _line(axes, outline)
-            axes.set_title(f"{title}: {_number(row.min())} to {_number(row.max())}")
     return made
+
+
+def _panel(
+    axes: Axes, values: Tensor, boxes: Tensor, image: Image, title: str, outline: Box | None, scale: Tensor
+) -> None:
+    """The picture with its boxes coloured, and a title that says from what to what their values are."""
+    ground(axes, image, pale=True)
+    _cells(axes, values, boxes, scale)
+    if outline is not None:
+        _line(axes, outline)
+    axes.set_title(f"{title}: {_number(values.min())} to {_number(values.max())}")
 
 
 def _write(axes: Axes, texts: Sequence[str], boxes: Tensor, points: float) -> None:
@@ -175,9 +178,8 @@ def _number(value: Tensor) -> str:
     return f"{round(float(value), 2) + 0.0:.2f}"
 
 
-def _cells(axes: Axes, values: Tensor, boxes: Tensor, scale: Tensor | None = None) -> None:
-    """Boxes in the colours of their values, on a scale that holds ``scale``, or these values alone."""
-    scale = values if scale is None else scale
+def _cells(axes: Axes, values: Tensor, boxes: Tensor, scale: Tensor) -> None:
+    """Boxes in the colours of their values, on a scale that holds ``scale``."""
     corners = [(left, top, right - left, bottom - top) for left, top, right, bottom in boxes.tolist()]
     cells = [Rectangle((left, top), width, height) for left, top, width, height in corners]
     least, most = COVER
