@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor
 
 from belvedere.errors import InputError
-from belvedere.experiments.runs import Side, encoded
+from belvedere.experiments.runs import Side, encoded, layout_of
 from belvedere.geometry import PatchLayout
-from belvedere.locating import locate
 
 if TYPE_CHECKING:
     from belvedere.standardized import StandardizedTransformer
@@ -70,7 +69,7 @@ def _layout(
     sizes = [
         size if number == picture else own for number, own in enumerate(side.sizes or [size] * side.pictures.count)
     ]
-    layout = locate(model.vision, side.encoding, side.pictures, sizes)
+    layout = layout_of(model, side, sizes)
     if layout.unsourced is not None:
         raise InputError(f"where a patch lies in the picture is not known: {layout.unsourced}; pass boxes of your own")
     return layout

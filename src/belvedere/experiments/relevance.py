@@ -29,9 +29,9 @@ from belvedere.experiments.patterns import Patterns
 from belvedere.experiments.progress import Bar
 from belvedere.experiments.readings import words_of
 from belvedere.experiments.relevances import RelevanceResult
-from belvedere.experiments.runs import Side, encoded, next_logits
+from belvedere.experiments.runs import Side, encoded, layout_of, next_logits
 from belvedere.experiments.sites import Site
-from belvedere.experiments.where import boxes_of, layout_of, model_name
+from belvedere.experiments.where import boxes_of, model_name
 
 if TYPE_CHECKING:
     from belvedere.standardized import StandardizedTransformer

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,13 +11,16 @@ import torch
 from torch import Tensor
 
 from belvedere import inputs
-from belvedere.errors import InputError
+from belvedere.components import NoVision
+from belvedere.errors import InputError, Unavailable
+from belvedere.geometry import PatchLayout
+from belvedere.locating import locate
 from belvedere.pictures import Pictures
 
 if TYPE_CHECKING:
     from belvedere.standardized import StandardizedTransformer
 
-__all__ = ["Side", "encoded", "joined", "kept", "next_logits", "repeated"]
+__all__ = ["Side", "encoded", "joined", "kept", "layout_of", "next_logits", "repeated"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +70,25 @@ def encoded(model: StandardizedTransformer, given: Mapping[str, Any], name: str)
         raise InputError(f"the {name} input has {len(ids)} prompts; pass one at a time")
     last = int(kept(encoding).nonzero().max())
     return Side(encoding=encoding, pictures=model.pictures(encoding), last=last, sizes=invoke.sizes)
+
+
+def layout_of(
+    model: StandardizedTransformer, side: Side, sizes: Sequence[tuple[int, int]] | None = None
+) -> PatchLayout:
+    """Where an input's patches and image tokens are.
+
+    Args:
+        model: The model.
+        side: The input.
+        sizes: Width and height of each of its pictures; by default as they were encoded, where that is known.
+
+    Raises:
+        Unavailable: No picture reaches the model.
+        InputError: It shows none, or its image tokens are not its pictures'.
+    """
+    if isinstance(model.vision, NoVision):
+        raise Unavailable("vision.layout", str(model.vision.no_images()))
+    return locate(model.vision, side.encoding, side.pictures, side.sizes if sizes is None else sizes)
 
 
 def kept(encoding: Mapping[str, Any]) -> Tensor:

@@ -10,16 +10,14 @@ import torch
 from torch import Tensor
 
 from belvedere.components import NoVision
-from belvedere.errors import InputError, Unavailable
+from belvedere.errors import InputError
 from belvedere.experiments.pairs import image_tokens
-from belvedere.experiments.runs import Side, kept
-from belvedere.locating import locate
+from belvedere.experiments.runs import Side, kept, layout_of
 
 if TYPE_CHECKING:
-    from belvedere.geometry import PatchLayout
     from belvedere.standardized import StandardizedTransformer
 
-__all__ = ["Inside", "Where", "boxes_of", "layout_of", "model_name", "positions_of", "spoken"]
+__all__ = ["Inside", "Where", "boxes_of", "model_name", "positions_of", "spoken"]
 
 #: The names of sets of positions.
 TOKENS = ("all", "image", "last", "text")
@@ -80,19 +78,6 @@ def positions_of(model: StandardizedTransformer, side: Side, where: Where, *, to
     return tuple(sorted(set(found.tolist())))
 
 
-def layout_of(model: StandardizedTransformer, side: Side, size: tuple[int, int] | None = None) -> PatchLayout:
-    """Where an input's patches and image tokens are.
-
-    Raises:
-        Unavailable: No picture reaches the model.
-        InputError: It shows none, or its image tokens are not its pictures'.
-    """
-    if isinstance(model.vision, NoVision):
-        raise Unavailable("vision.layout", str(model.vision.no_images()))
-    sizes = side.sizes or (None if size is None else [size] * side.pictures.count)
-    return locate(model.vision, side.encoding, side.pictures, sizes)
-
-
 def boxes_of(model: StandardizedTransformer, side: Side, positions: tuple[int, ...]) -> tuple[Tensor, Tensor]:
     """Where positions of a prompt lie in its pictures.
 
@@ -143,7 +128,8 @@ def _named(model: StandardizedTransformer, side: Side, name: str, tower: bool) -
 
 
 def _inside(model: StandardizedTransformer, side: Side, where: Inside, tower: bool) -> Tensor:
-    layout = layout_of(model, side, where.size)
+    known = None if side.sizes or where.size is None else [where.size] * side.pictures.count
+    layout = layout_of(model, side, known)
     found = layout.patches_in(where.box, where.image) if tower else layout.tokens_in(where.box, where.image)
     if where.outside:
         whole = layout.rows_of(where.image) if tower else layout.tokens_of(where.image)
