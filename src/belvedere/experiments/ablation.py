@@ -8,8 +8,9 @@ that a model ever computes; the mean keeps what is common to all inputs; a resam
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import nnsight
@@ -17,11 +18,12 @@ import torch
 from torch import Tensor
 
 from belvedere.errors import InputError
+from belvedere.experiments.engine import Pace, Scores, Sweep, cells_of, digest, digest_of, memory_of
 from belvedere.experiments.maps import MapResult
 from belvedere.experiments.metrics import Metric, bound, measured, metric_name
-from belvedere.experiments.pairs import Groups, Pair, image_tokens
+from belvedere.experiments.pairs import Pair, image_tokens
 from belvedere.experiments.progress import Bar
-from belvedere.experiments.runs import Side, encoded, next_logits, repeated
+from belvedere.experiments.runs import Side, encoded
 from belvedere.experiments.sites import Site
 from belvedere.experiments.where import Where, model_name, positions_of
 
@@ -70,6 +72,25 @@ class StandIn:
         held = self.held[layer]
         return held[[random.Random(f"{self.seed} {number}").randrange(len(held)) for number in positions]]
 
+    @property
+    def kind(self) -> str:
+        """How it is made."""
+        return self.by
+
+    def new(self, layer: int, positions: Sequence[int], clean: Tensor) -> Tensor:
+        """The vectors for some positions, ``[positions, width]``, in the place of those that a run has there."""
+        return torch.zeros_like(clean) if self.by == "zero" else self.vectors(layer, positions).to(clean)
+
+    def refuse_missing(self, site: Site) -> None:
+        """Refuse blocks that nothing was kept of.
+
+        Raises:
+            InputError: There is one among the site's.
+        """
+        for layer in site.hosts:
+            if self.by != "zero":
+                self.vectors(layer, ())
+
     def put(self, layer: int, positions: Sequence[int], copies: Sequence[int] | None = None) -> None:
         """Inside a trace: write it at some positions of a block.
 
@@ -84,8 +105,7 @@ class StandIn:
             held = self.site.read(layer)
             # A padded tower has more rows than patches, so a copy's length is read off the value.
             rows = rows + torch.tensor(list(copies)) * (held.shape[0] * held.shape[1] // (max(copies) + 1))
-        new = torch.zeros_like(self.site.rows(layer, rows)) if self.by == "zero" else self.vectors(layer, positions)
-        self.site.put(layer, rows, new)
+        self.site.put(layer, rows, self.new(layer, positions, self.site.rows(layer, rows)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -183,9 +203,10 @@ def ablate(
     at: Where | None = None,
     layers: Iterable[int] | None = None,
     positions: Iterable[int | Iterable[int]] | None = None,
-    batch_cells: int = 32,
+    batch_cells: int | None = None,
     seed: int = 0,
     progress: bool | None = None,
+    file: str | PathLike[str] | None = None,
 ) -> AblationResult:
     """Ablate a value at each block and position, and measure what that changes.
 
@@ -199,38 +220,47 @@ def ablate(
         at: Their positions that count, as for `stand_in`.
         layers: The blocks; by default all that have the value.
         positions: The positions, or lists of positions that are ablated together; by default as for `patch`.
-        batch_cells: How many cells share one forward.
+        batch_cells: How many cells share one forward; by default as for `patch`.
         seed: What draws follow from.
         progress: Whether to show a bar.
+        file: Where to write the scores as they come, as for `patch`.
 
     Raises:
-        InputError: There is no such block, position, value or way.
+        InputError: There is no such block, position, value or way, or the file is another sweep's.
         Unavailable: The checkpoint does not have the value.
     """
-    if batch_cells < 1:
+    if batch_cells is not None and batch_cells < 1:
         raise InputError(f"batch_cells is {batch_cells}; at least one cell goes into a forward")
     if not isinstance(by, StandIn):
         by = stand_in(model, value, by=by, references=references, at=at, layers=layers, seed=seed)
     elif by.site.path != value:
         raise InputError(f"the stand-in is made of {by.site.path} and cannot stand for {value}; make one of that")
     site = Site.find(model, value, layers)
+    by.refuse_missing(site)
     side = encoded(model, shown, "shown")
-    groups = Pair(clean=side, corrupt=side).groups(model, site, positions)
-    logits = next_logits(model, side)
-    metric = bound(metric, logits)
-    plain = float(measured(metric, logits))
-    with Bar(f"ablation of {value}", len(site.hosts) * len(groups), progress) as bar:
-        found = _swept(model, side, by, _batches(site, groups, batch_cells), bar)
-        scores = torch.cat([measured(metric, one) for one in found])
-    raw = scores.view(len(site.hosts), len(groups)).float().cpu()
+    pair = Pair(clean=side, corrupt=side)
+    groups = pair.groups(model, site, positions)
+    # The weights are loaded where they are not yet, as by a first trace.
+    model.dispatch()
+    cells, way = cells_of(model, pair, site, groups, by)
+    metric = bound(metric, cells.ends[1])
+    plain = float(measured(metric, cells.ends[1]))
+    hosts = tuple(site.hosts)
+    made = {"model": model_name(model), "metric": metric_name(metric), "by": by.by}
+    drawn = digest_of({str(layer): by.held[layer] for layer in hosts if layer in by.held})
+    about = {"ablated": value, **made, "layers": hosts, "positions": groups, "inputs": digest(pair)}
+    scores = Scores.of({**about, "stand_in": f"{drawn} {by.seed}"}, (plain, plain), file)
+    pace = Pace(memory_of(next(model.embed_tokens._module.parameters()).device), batch_cells)
+    with Bar(f"ablation of {value}", scores.raw.numel(), progress) as bar:
+        Sweep(cells=cells, layers=hosts, groups=groups, metric=metric, pace=pace).run(scores, bar)
     return AblationResult(
-        effects=raw - plain,
-        raw=raw,
+        effects=scores.raw - plain,
+        raw=scores.raw,
         plain=plain,
-        layers=tuple(site.hosts),
+        layers=hosts,
         positions=groups,
         value=value,
-        settings={"model": model_name(model), "metric": metric_name(metric), "by": by.by},
+        settings={**made, "batch_cells": batch_cells, **way},
     )
 
 
@@ -247,40 +277,3 @@ def _rows(model: StandardizedTransformer, side: Side, site: Site, rows: tuple[in
     with model.trace(**side.encoding):
         held: dict[int, Tensor] = nnsight.save({layer: site.rows(layer, wanted) for layer in site.hosts})
     return held
-
-
-def _batches(site: Site, groups: Groups, cells: int) -> Iterator[tuple[int, Groups]]:
-    """The cells that share a forward: a block and some groups of positions."""
-    for layer in site.hosts:
-        for start in range(0, len(groups), cells):
-            yield layer, groups[start : start + cells]
-
-
-def _swept(
-    model: StandardizedTransformer,
-    side: Side,
-    new: StandIn,
-    batches: Iterable[tuple[int, Groups]],
-    bar: Bar,
-) -> Iterator[Tensor]:
-    """The next token's logits of each batch of cells."""
-    for layer, cells in batches:
-        yield _logits(model, side, new, layer, cells)
-        bar.advance(len(cells))
-
-
-@torch.no_grad()
-def _logits(
-    model: StandardizedTransformer,
-    side: Side,
-    new: StandIn,
-    layer: int,
-    cells: Groups,
-) -> Tensor:
-    """The next token's logits of a copy of the prompt per cell, each ablated at its positions: ``[cells, vocab]``."""
-    copies = [copy for copy, group in enumerate(cells) for _ in group]
-    positions = [number for group in cells for number in group]
-    with model.trace(**repeated(side.encoding, len(cells))):
-        new.put(layer, positions, copies)
-        logits: Tensor = nnsight.save(model.logits[:, side.last].float())
-    return logits

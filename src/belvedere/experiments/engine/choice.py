@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from torch import Tensor
 
 from belvedere.errors import InputError
+from belvedere.experiments.engine.source import CLEAN, Source
 from belvedere.experiments.engine.text import TextCells
 from belvedere.experiments.engine.tower import TowerCells
 from belvedere.experiments.engine.traced import TracedCells
@@ -57,9 +58,11 @@ class Tried(Cells, Protocol):
 
     Attributes:
         lesson: What a run of one prompt has taught them.
+        source: Where their new vectors come from.
     """
 
     lesson: Any
+    source: Source
 
     @property
     def about(self) -> Any:
@@ -69,34 +72,43 @@ class Tried(Cells, Protocol):
         """While it holds, the model runs one prompt, of which the cells may learn."""
 
     def vectors(self, layer: int, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """The site's value at some positions in the clean and in the corrupt run, ``[rows, width]``."""
+        """What is put at some positions of a block, and what the corrupt run has there, ``[rows, width]``."""
 
 
-def cells_of(model: StandardizedTransformer, pair: Pair, site: Site, groups: Groups) -> tuple[Cells, dict[str, str]]:
+def cells_of(
+    model: StandardizedTransformer, pair: Pair, site: Site, groups: Groups, source: Source = CLEAN
+) -> tuple[Cells, dict[str, str]]:
     """The cells of a sweep, in the first way that agrees with whole forwards.
+
+    Args:
+        model: The model.
+        pair: The clean and the corrupt input.
+        site: What is patched.
+        groups: The positions of each cell.
+        source: Where the new vectors come from.
 
     Returns:
         The cells, and how they are run: in a word, and why not otherwise where they are whole forwards.
     """
     why = ""
-    for name, made in _ways(model, pair, site, groups):
+    for name, made in _ways(model, pair, site, groups, source):
         try:
             return _tried(made(), model, pair, site, groups), {"cells": name}
         except Exception as error:
             # Whatever a stack does that the engine does not foresee, whole forwards are right.
             why = f"{type(error).__name__}: {error}"
-    return TracedCells(model, pair, site, groups), {"cells": "whole forwards", "because": why}
+    return TracedCells(model, pair, site, groups, source), {"cells": "whole forwards", "because": why}
 
 
 def _ways(
-    model: StandardizedTransformer, pair: Pair, site: Site, groups: Groups
+    model: StandardizedTransformer, pair: Pair, site: Site, groups: Groups, source: Source
 ) -> Iterator[tuple[str, Callable[[], Tried]]]:
     """The ways to try, from the one that runs the least."""
     if site.is_tower:
-        yield "from the patched tower block", lambda: TowerCells(model, pair, site, groups)
+        yield "from the patched tower block", lambda: TowerCells(model, pair, site, groups, source)
     else:
-        yield "from the patched block and position", lambda: TextCells(model, pair, site, groups)
-        yield "from the patched block", lambda: TextCells(model, pair, site, groups, shares=False)
+        yield "from the patched block and position", lambda: TextCells(model, pair, site, groups, source)
+        yield "from the patched block", lambda: TextCells(model, pair, site, groups, source, shares=False)
 
 
 def _tried(cells: Tried, model: StandardizedTransformer, pair: Pair, site: Site, groups: Groups) -> Cells:
@@ -105,7 +117,14 @@ def _tried(cells: Tried, model: StandardizedTransformer, pair: Pair, site: Site,
     Raises:
         InputError: They do not.
     """
-    about = (site.path, tuple(site.hosts), cells.about, shapes_of(pair.corrupt.encoding), state_of(model))
+    about = (
+        site.path,
+        tuple(site.hosts),
+        cells.about,
+        cells.source.kind,
+        shapes_of(pair.corrupt.encoding),
+        state_of(model),
+    )
     if about in known(model):
         cells.lesson = known(model)[about]
         return cells

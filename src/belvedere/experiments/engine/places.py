@@ -70,12 +70,12 @@ class Places:
         """A value inside of a block in two runs, ``[2, positions, width]``, from what the wanted modules returned."""
         return by_prompt(self._places[layer].part.get(outputs[layer]))
 
-    def answers(self, layer: int, outputs: Mapping[Any, Any], rows: Tensor) -> dict[torch.nn.Module, Any]:
-        """What parts of a block return at some positions: the first run's mixer, and the value of the second run."""
+    def answers(self, layer: int, outputs: Mapping[Any, Any], rows: Tensor, new: Tensor) -> dict[torch.nn.Module, Any]:
+        """What parts of a block return at some positions: the first run's mixer, and new vectors, ``[rows, width]``."""
         place = self._places[layer]
         return {
             self._mixers[layer]: _rows(First(), outputs["mixer", layer], 0, rows),
-            place.module: _rows(place.part, outputs[layer], 1, rows),
+            place.module: _shaped(place.part, outputs[layer], new),
         }
 
 
@@ -116,9 +116,14 @@ def block_of(host: Standard) -> Block:
 
 def _rows(part: Part, output: Any, prompt: int, rows: Tensor) -> Any:
     """What a module returned for one of two prompts, at some positions only, in the same form."""
+    held = by_prompt(part.get(output))[prompt]
+    return _shaped(part, output, held.index_select(0, rows.to(held.device)))
+
+
+def _shaped(part: Part, output: Any, vectors: Tensor) -> Any:
+    """Vectors ``[rows, width]`` in the form of what a module returned."""
     held = part.get(output)
-    chosen = by_prompt(held)[prompt : prompt + 1].index_select(1, rows.to(held.device))
-    return part.put(output, chosen[0] if held.ndim == 2 else chosen)
+    return part.put(output, vectors.to(held) if held.ndim == 2 else vectors.to(held)[None])
 
 
 def by_prompt(held: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from belvedere.errors import InputError
 if TYPE_CHECKING:
     from belvedere.experiments.pairs import Pair
 
-__all__ = ["Scores", "digest"]
+__all__ = ["Scores", "digest", "digest_of"]
 
 #: The key of the file's metadata.
 KEY = "belvedere.sweep"
@@ -107,9 +107,14 @@ def _advice(path: Path) -> str:
 
 def digest(pair: Pair) -> str:
     """What tells two pairs of inputs apart."""
+    return digest_of(pair.clean.encoding, pair.corrupt.encoding)
+
+
+def digest_of(*given: Mapping[str, Any]) -> str:
+    """What tells tensors by name, and whatever is beside them, from others."""
     made = hashlib.sha256()
-    for side in (pair.clean, pair.corrupt):
-        for name, held in sorted(side.encoding.items()):
+    for one in given:
+        for name, held in sorted(one.items()):
             shown = held.detach().cpu().contiguous() if isinstance(held, Tensor) else None
             made.update(name.encode())
             if shown is None:

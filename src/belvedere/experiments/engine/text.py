@@ -15,6 +15,7 @@ from torch import Tensor
 from belvedere.experiments.engine.observed import BlockCall, Observed, noting, noting_calls, observe, without_data
 from belvedere.experiments.engine.places import Places
 from belvedere.experiments.engine.replay import Entry, Replay
+from belvedere.experiments.engine.source import CLEAN, Source, busy
 from belvedere.experiments.engine.trust import shapes_of
 from belvedere.experiments.runs import joined
 
@@ -35,6 +36,7 @@ class TextCells:
         pair: The clean and the corrupt input.
         site: What is patched.
         groups: The positions of each cell.
+        source: Where the new vectors come from.
         shares: Whether a cell begins at its first position, where that can be.
 
     Raises:
@@ -45,6 +47,7 @@ class TextCells:
     pair: Pair
     site: Site
     groups: Groups
+    source: Source = CLEAN
     shares: bool = True
 
     @torch.no_grad()
@@ -55,10 +58,7 @@ class TextCells:
             run = observe(self.model, joined(*sides), [side.last for side in sides])
         self.replay = Replay(self.model, self.pair.corrupt, run)
         self.replay.shares = self.shares
-        self._changed: dict[int, list[bool]] = {}
-        for number in self.site.hosts:
-            corrupt, clean = self._values(number)
-            self._changed[number] = (clean != corrupt).any(-1).tolist()
+        self._busy = busy(self.site, self.groups, self.vectors)
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -101,7 +101,7 @@ class TextCells:
     def is_idle(self, layer: int, group: tuple[int, ...]) -> bool:
         """Whether a patch cannot change the measured logits."""
         last, start = self.replay.side.last, self._start(layer)
-        if not any(self._changed[layer][number] for number in group):
+        if self._busy[layer].isdisjoint(group):
             return True
         if start == self.model.num_layers:
             return last not in group
@@ -139,15 +139,16 @@ class TextCells:
         return Entry(self._start(layer), hidden, copies, rows)
 
     def vectors(self, layer: int, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """The site's value at some positions in the clean and in the corrupt run, ``[rows, width]``."""
-        corrupt, clean = self._values(layer)
-        return clean[rows.to(clean.device)], corrupt[rows.to(corrupt.device)]
+        """What is put at some positions, and what the corrupt run has there, ``[rows, width]``."""
+        corrupt, clean = (held[rows.to(held.device)] for held in self._values(layer))
+        return self.source.new(layer, rows.tolist(), clean).to(corrupt), corrupt
 
     def _patched(self, layer: int, rows: Tensor) -> Tensor:
         """What the stream is at the patched positions, ``[rows, hidden]``."""
+        new, _ = self.vectors(layer, rows)
         if not self.places.inside:
-            return self.vectors(layer, rows)[0]
-        return self.replay.rerun(layer, rows, self.places.answers(layer, self._outputs, rows))
+            return new
+        return self.replay.rerun(layer, rows, self.places.answers(layer, self._outputs, rows, new))
 
     def _values(self, layer: int) -> Tensor:
         """The site's value in the corrupt and in the clean run, ``[2, positions, width]``."""

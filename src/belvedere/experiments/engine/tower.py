@@ -12,6 +12,7 @@ from torch import Tensor
 
 from belvedere.experiments.engine.observed import first, forward, noting
 from belvedere.experiments.engine.places import Places, by_prompt
+from belvedere.experiments.engine.source import CLEAN, Source, busy
 from belvedere.experiments.engine.trust import shapes_of
 from belvedere.experiments.runs import joined, repeated
 from belvedere.staged import Staged, State
@@ -34,6 +35,7 @@ class TowerCells:
         pair: The clean and the corrupt input.
         site: What is patched.
         groups: The positions of each cell.
+        source: Where the new vectors come from.
 
     Raises:
         InputError: The value is none that can be taken up in the middle.
@@ -43,6 +45,7 @@ class TowerCells:
     pair: Pair
     site: Site
     groups: Groups
+    source: Source = CLEAN
     lesson: Any = ()
 
     @torch.no_grad()
@@ -59,6 +62,7 @@ class TowerCells:
             self._logits = forward(self.model, joined(*sides), [side.last for side in sides]).float()
         self._leaving = {number: by_prompt(first(output)) for number, output in left.items()}
         self._states: dict[int, State] = {}
+        self._busy = busy(self.site, self.groups, self.vectors)
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -87,9 +91,7 @@ class TowerCells:
 
     def is_idle(self, layer: int, group: tuple[int, ...]) -> bool:
         """Whether a patch cannot change the measured logits."""
-        corrupt, clean = self._values(layer)
-        chosen = list(group)
-        return layer > max(self._state(1).reads) or torch.equal(corrupt[chosen], clean[chosen])
+        return layer > max(self._state(1).reads) or self._busy[layer].isdisjoint(group)
 
     def cut(self, layer: int, group: tuple[int, ...]) -> int:
         """A tower's rows see each other, so all of them run."""
@@ -121,15 +123,16 @@ class TowerCells:
             return forward(self.model, encoding, [self.pair.corrupt.last] * len(cells)).float()
 
     def vectors(self, layer: int, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """The site's value at some positions in the clean and in the corrupt run, ``[rows, width]``."""
-        corrupt, clean = self._values(layer)
-        return clean[rows.to(clean.device)], corrupt[rows.to(corrupt.device)]
+        """What is put at some positions, and what the corrupt run has there, ``[rows, width]``."""
+        corrupt, clean = (held[rows.to(held.device)] for held in self._values(layer))
+        return self.source.new(layer, rows.tolist(), clean).to(corrupt), corrupt
 
     def _patched(self, layer: int, rows: Tensor) -> Tensor:
         """What the stream is at the patched positions, ``[rows, hidden]``."""
+        new, _ = self.vectors(layer, rows)
         if not self.places.inside:
-            return self.vectors(layer, rows)[0]
-        state, answers = self._state(1), self.places.answers(layer, self._outputs, rows)
+            return new
+        state, answers = self._state(1), self.places.answers(layer, self._outputs, rows, new)
         entering = self._entering[layer][0]
         with answered(list(answers), list(answers.values())):
             # Without what mixes positions, a block is of each row alone, so that any rows make a picture.

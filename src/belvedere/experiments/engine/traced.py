@@ -11,6 +11,7 @@ import nnsight
 import torch
 from torch import Tensor
 
+from belvedere.experiments.engine.source import CLEAN, Source
 from belvedere.experiments.runs import next_logits, repeated
 
 if TYPE_CHECKING:
@@ -34,12 +35,14 @@ class TracedCells:
         pair: The clean and the corrupt input.
         site: What is patched.
         groups: The positions of each cell.
+        source: Where the new vectors come from.
     """
 
     model: StandardizedTransformer
     pair: Pair
     site: Site
     groups: Groups
+    source: Source = CLEAN
 
     def __post_init__(self) -> None:
         wanted = sorted({number for group in self.groups for number in group})
@@ -77,7 +80,9 @@ class TracedCells:
         layer = cells[0][0]
         rows = torch.tensor([number for _, group in cells for number in group])
         copies = torch.tensor([copy for copy, (_, group) in enumerate(cells) for _ in group])
-        source = self._held[layer][[self._index[number] for _, group in cells for number in group]]
+        source = self.source.new(
+            layer, rows.tolist(), self._held[layer][[self._index[number] for number in rows.tolist()]]
+        )
         encoding = repeated(self.pair.corrupt.encoding, len(cells))
         return _patched(self.model, encoding, self.pair.corrupt.last, self.site, layer, copies, rows, source)
 

@@ -32,10 +32,10 @@ def holds(cells: Tried, model: StandardizedTransformer, pair: Pair, site: Site, 
     chosen = _chosen(cells, site, groups)
     for layer, group in chosen.values():
         rows = torch.tensor(group)
-        clean, corrupt = cells.vectors(layer, rows)
+        new, corrupt = cells.vectors(layer, rows)
         with cells.watching(), model.trace(**pair.corrupt.encoding):
             held = nnsight.save(site.rows(layer, rows))
-            site.put(layer, rows, clean)
+            site.put(layer, rows, new)
             theirs = nnsight.save(model.logits[:, pair.corrupt.last].float())
         ours = cells.logits([(layer, group)])
         if not agree(corrupt, held, dtype) or not agree(ours, theirs, dtype):
