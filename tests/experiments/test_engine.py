@@ -16,6 +16,7 @@ METRIC = logit_difference(9, 20)
 TEXT = ("layers.layer_input", "layers.layer_output", "layers.attention_output", "layers.mlp_output")
 TOWER = tuple(f"vision.{value}" for value in TEXT)
 BOTH, BLOCK, ALL = "from the patched block and position", "from the patched block", "whole forwards"
+TRACED, TOWER_TRACED = (f"from the first changed {part}, in a trace" for part in ("block", "tower block"))
 #: A packed window tower, a tiled tower, deepstack; pictures and prompts that are attended to both ways, chunks and
 #: windows, keys that blocks share, a latent and a convolving mixer, a delta rule, experts.
 FAMILIES = (
@@ -35,9 +36,9 @@ FAMILIES = (
 OTHERWISE = {
     # Blocks that attend to pictures take their keys from them, and add what an operation makes.
     ("mllama", "layers.layer_input"): BLOCK,
-    ("mllama", "layers.attention_output"): ALL,
+    ("mllama", "layers.attention_output"): TRACED,
     # Parameters of the block scale what its parts return.
-    ("internvl", "vision.layers.mlp_output"): ALL,
+    ("internvl", "vision.layers.mlp_output"): TOWER_TRACED,
     ("internvl", "vision.layers.layer_input"): "from the patched tower block",
     # Without pictures it leaves blocks out.
     ("mllama_text_model", "layers.layer_output"): ALL,
@@ -104,7 +105,7 @@ def test_tower_cells_equal_one_trace_per_cell(name, value):
 
 
 @pytest.mark.parametrize(("name", "value"), OTHERWISE)
-def test_what_cannot_be_taken_up_in_the_middle_is_run_whole(name, value):
+def test_what_the_engine_cannot_run_itself_is_run_in_another_way(name, value):
     check(name, value, [1, 4, 5], way=OTHERWISE[name, value])
 
 
@@ -228,7 +229,7 @@ def test_an_engine_that_is_wrong_is_found_out_and_not_used(monkeypatch):
     monkeypatch.setattr(text, "_entry", shifted)
     model, (clean, corrupt) = StandardizedTransformer(build("llava").double()), pair_of("llava")
     result = patch(model, clean, corrupt, "layers.layer_output", METRIC, positions=[5, 9], layers=[0, 1])
-    assert result.settings["cells"] == ALL
+    assert result.settings["cells"] == TRACED
     assert result.settings["because"] == "InputError: a trial did not agree with a whole forward"
     by_hand = swept(model, clean, corrupt, "layers.layer_output", METRIC, [0, 1], [[5], [9]])
     torch.testing.assert_close(result.raw, by_hand, atol=1e-5, rtol=0)

@@ -8,6 +8,7 @@ mean gradient along the way (integrated gradients, Sundararajan et al. 2017).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,6 +17,7 @@ import torch
 from torch import Tensor
 
 from belvedere.errors import InputError
+from belvedere.experiments.engine import Resumed, resumed
 from belvedere.experiments.maps import MapResult
 from belvedere.experiments.metrics import Metric, bound, metric_name, told_apart
 from belvedere.experiments.pairs import Groups, Pair
@@ -71,10 +73,12 @@ def attribute(
     site = Site.find(model, value, layers)
     pair = Pair.align(model, clean, corrupt)
     groups = pair.groups(model, site, positions)
-    logits = next_logits(model, pair.clean), next_logits(model, pair.corrupt)
+    starts = [layer for layer in site.hosts for _ in range(steps or 0)]
+    begun, corrupted, way = resumed(model, pair.corrupt, "vision" if site.is_tower else "text", starts)
+    logits = next_logits(model, pair.clean), corrupted
     metric = bound(metric, logits[0])
     ends = told_apart(metric, *logits)
-    run = Run(model=model, side=pair.corrupt, site=site, metric=metric)
+    run = Run(model=model, side=pair.corrupt, site=site, metric=metric, begun=begun)
     with Bar(f"attribution of {value}", len(site.hosts) * (steps or 1), progress) as bar:
         estimates = dict(run.estimates(_held(model, pair.clean, site), groups, steps, bar))
     raw = torch.stack([estimates[layer] for layer in site.hosts])
@@ -86,7 +90,12 @@ def attribute(
         clean=ends[0],
         corrupt=ends[1],
         value=value,
-        settings={"model": model_name(model), "metric": metric_name(metric), "steps": steps},
+        settings={
+            "model": model_name(model),
+            "metric": metric_name(metric),
+            "steps": steps,
+            **({} if steps is None else way),
+        },
     )
     return found if against is None else found.compared(against)
 
@@ -160,6 +169,7 @@ class Run:
     side: Side
     site: Site
     metric: Metric
+    begun: Resumed | None = None
 
     def estimates(
         self, clean: dict[int, Tensor], groups: Groups, steps: int | None, bar: Bar
@@ -195,13 +205,19 @@ class Run:
             share = (step + 0.5) / steps
             between = corrupt[where] + share * (clean.to(corrupt)[where] - corrupt[where])
             with torch.enable_grad():
-                with self.model.trace(**self.side.encoding):
-                    held = nnsight.save(self._fresh(layer, where, between))
-                    logits = nnsight.save(self.model.logits[:, self.side.last].float())
+                with nullcontext() if self.begun is None else self.begun.at(layer, 1):
+                    held, logits = self._moved(layer, where, between)
                 (found,) = self._gradients(logits, [held])
             total += found.flatten(0, 1)
             bar.advance(1)
         return total / steps
+
+    def _moved(self, layer: int, rows: Tensor, vectors: Tensor) -> tuple[Tensor, Tensor]:
+        """The value of a block with other vectors at some rows, and the measured logits that follow."""
+        with self.model.trace(**self.side.encoding):
+            held = nnsight.save(self._fresh(layer, rows, vectors))
+            logits = nnsight.save(self.model.logits[:, self.side.last].float())
+        return held, logits
 
     def _fresh(self, layer: int, rows: Tensor | None = None, vectors: Tensor | None = None) -> Tensor:
         """Inside a trace: give a block its value, or one with other vectors at some rows, as a tensor of its own."""

@@ -8,8 +8,9 @@ written, so it needs no eager attention and no mask, and works in packed towers 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import groupby, product
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import nnsight
@@ -18,10 +19,11 @@ from torch import Tensor
 
 from belvedere.components.standard import blocks
 from belvedere.errors import InputError
+from belvedere.experiments.engine import resumed
 from belvedere.experiments.metrics import Metric, bound, measured, metric_name
 from belvedere.experiments.patterns import Patterns, without
 from belvedere.experiments.progress import Bar
-from belvedere.experiments.runs import Side, encoded, next_logits, repeated
+from belvedere.experiments.runs import Side, encoded, repeated
 from belvedere.experiments.saved import Result
 from belvedere.experiments.where import Where, model_name, positions_of, spoken
 
@@ -75,24 +77,37 @@ def knockout(
     side = encoded(model, shown, "shown")
     cuts = [_cut(model, side, pair, stack, heads) for pair in _named(edges).values()]
     windows = _windows(list(patterns.hosts), window)
-    logits = next_logits(model, side)
-    metric = bound(metric, logits)
-    plain = float(measured(metric, logits))
+    if batch_cells is not None and batch_cells < 1:
+        raise InputError(f"batch_cells is {batch_cells}; at least one cut goes into a forward")
     masses, most = _masses(model, side, patterns, cuts)
     order = list(patterns.hosts)
-    batches = _batches([*product(cuts, windows)], most if batch_cells is None else batch_cells)
-    runs = (_logits(model, side, patterns, cells, renormalize) for cells in batches)
-    scores = _scores(runs, metric, len(cuts) * len(windows), progress).view(len(cuts), len(windows))
+    spans = [[order.index(number) for number in span] for span in windows]
+    # What nobody attends to in any of the blocks is not there to be cut.
+    cells = [
+        (cut, span) for cut, span in product(range(len(cuts)), range(len(windows))) if masses[cut, spans[span]].any()
+    ]
+    begun, logits, way = resumed(model, side, stack, [windows[span][0] for _, span in cells])
+    metric = bound(metric, logits)
+    plain = float(measured(metric, logits))
+    scores = torch.full((len(cuts), len(windows)), plain)
+    with Bar("knockout", scores.numel(), progress) as bar:
+        bar.advance(scores.numel() - len(cells))
+        for start, some in _batches(cells, windows, most if batch_cells is None else batch_cells):
+            made = [(cuts[cut], windows[span]) for cut, span in some]
+            with nullcontext() if begun is None else begun.at(start, len(made)):
+                found = measured(metric, _logits(model, side, patterns, made, renormalize))
+            scores[[cut for cut, _ in some], [span for _, span in some]] = found.float().cpu()
+            bar.advance(len(some))
     return KnockoutResult(
         effects=scores - plain,
         raw=scores,
-        mass=torch.stack([masses[:, [order.index(number) for number in span]].mean(1) for span in windows], 1),
+        mass=torch.stack([masses[:, span].mean(1) for span in spans], 1),
         plain=plain,
         names=tuple(_named(edges)),
         windows=windows,
         stack=stack,
         skipped=patterns.reasons,
-        settings={"model": model_name(model), "metric": metric_name(metric), "renormalize": renormalize},
+        settings={"model": model_name(model), "metric": metric_name(metric), "renormalize": renormalize, **way},
     )
 
 
@@ -254,20 +269,14 @@ def _each(patterns: Patterns) -> Iterable[list[tuple[int, Tensor]]]:
     return (patterns.read(layer) for layer in patterns.hosts)
 
 
-def _batches(cells: list[Cell], size: int) -> Iterable[list[Cell]]:
-    if size < 1:
-        raise InputError(f"batch_cells is {size}; at least one cut goes into a forward")
-    return (cells[start : start + size] for start in range(0, len(cells), size))
-
-
-def _scores(runs: Iterable[Tensor], metric: Metric, count: int, progress: bool | None) -> Tensor:
-    """The metric of each run's logits, one run after the other: ``[runs]``."""
-    scores = []
-    with Bar("knockout", count, progress) as bar:
-        for logits in runs:
-            scores.append(measured(metric, logits))
-            bar.advance(len(logits))
-    return torch.cat(scores).float().cpu()
+def _batches(
+    cells: list[tuple[int, int]], windows: tuple[tuple[int, ...], ...], size: int
+) -> Iterable[tuple[int, list[tuple[int, int]]]]:
+    """The cells that share a forward, and the block at which it begins: those whose windows begin there."""
+    for start, alike in groupby(sorted(cells, key=lambda cell: cell[1]), lambda cell: windows[cell[1]][0]):
+        found = list(alike)
+        for first in range(0, len(found), size):
+            yield start, found[first : first + size]
 
 
 @torch.no_grad()

@@ -13,7 +13,8 @@ agree, and where a stack does what cannot be taken up in the middle, every cell 
 
 from belvedere.experiments.engine.choice import Cells, cells_of
 from belvedere.experiments.engine.pace import Pace, memory_of
+from belvedere.experiments.engine.resumed import Resumed, resumed
 from belvedere.experiments.engine.saved import Scores, digest, digest_of
 from belvedere.experiments.engine.sweep import Sweep
 
-__all__ = ["Cells", "Pace", "Scores", "Sweep", "cells_of", "digest", "digest_of", "memory_of"]
+__all__ = ["Cells", "Pace", "Resumed", "Scores", "Sweep", "cells_of", "digest", "digest_of", "memory_of", "resumed"]

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from torch import Tensor
 
 from belvedere.errors import InputError
+from belvedere.experiments.engine.resumed import way_of
 from belvedere.experiments.engine.source import CLEAN, Source
 from belvedere.experiments.engine.text import TextCells
 from belvedere.experiments.engine.tower import TowerCells
-from belvedere.experiments.engine.traced import TracedCells
+from belvedere.experiments.engine.traced import ResumedCells, TracedCells
 from belvedere.experiments.engine.trial import holds
 from belvedere.experiments.engine.trust import known, shapes_of, state_of
 
@@ -88,7 +89,7 @@ def cells_of(
         source: Where the new vectors come from.
 
     Returns:
-        The cells, and how they are run: in a word, and why not otherwise where they are whole forwards.
+        The cells, and how they are run: in a word, and why not otherwise where they are run in a trace.
     """
     why = ""
     for name, made in _ways(model, pair, site, groups, source):
@@ -97,7 +98,12 @@ def cells_of(
         except Exception as error:
             # Whatever a stack does that the engine does not foresee, whole forwards are right.
             why = f"{type(error).__name__}: {error}"
-    return TracedCells(model, pair, site, groups, source), {"cells": "whole forwards", "because": why}
+    try:
+        cells = ResumedCells(model, pair, site, groups, source)
+    except Exception as error:
+        why = f"{why}; {type(error).__name__}: {error}"
+        return TracedCells(model, pair, site, groups, source), {"cells": "whole forwards", "because": why}
+    return cells, {"cells": way_of("vision" if site.is_tower else "text"), "because": why}
 
 
 def _ways(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
+from transformers.utils.generic import ModelOutput
 
 __all__ = ["Copies", "is_square"]
 
@@ -51,6 +52,9 @@ class Copies:
         if isinstance(two, (tuple, list)) and type(two) in (tuple, list):
             others = one if isinstance(one, (tuple, list)) and len(one) == len(two) else [None] * len(two)
             return type(two)(self._new(*pair) for pair in zip(others, two, strict=True))
+        if isinstance(two, ModelOutput):
+            given: Mapping[Any, Any] = one if isinstance(one, Mapping) else {}
+            return type(two)(**{name: self._new(given.get(name), held) for name, held in two.items()})
         if isinstance(two, Mapping):
             # What blocks leave in it is theirs; what is in it already is of whole prompts.
             whole = Copies(self.times, self.length)

@@ -1,4 +1,4 @@
-"""The cells of a sweep by whole forwards in a trace: slow, and right on any model."""
+"""The cells of a sweep in a trace: by whole forwards, slow and right on any model, or from the patched block on."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ import nnsight
 import torch
 from torch import Tensor
 
-from belvedere.experiments.engine.source import CLEAN, Source
+from belvedere.experiments.engine.resumed import Resumed
+from belvedere.experiments.engine.source import CLEAN, Source, busy
+from belvedere.experiments.pairs import Pair
 from belvedere.experiments.runs import next_logits, repeated
 
 if TYPE_CHECKING:
-    from belvedere.experiments.pairs import Groups, Pair
+    from belvedere.experiments.pairs import Groups
     from belvedere.experiments.sites import Site
     from belvedere.standardized import StandardizedTransformer
 
-__all__ = ["TracedCells"]
+__all__ = ["ResumedCells", "TracedCells"]
 
 
 @dataclass(eq=False)
@@ -49,10 +51,14 @@ class TracedCells:
         self._index = {number: row for row, number in enumerate(wanted)}
         self._held, self._clean = _clean_run(self.model, self.pair, self.site, torch.tensor(wanted))
 
-    @cached_property
+    @property
     def ends(self) -> tuple[Tensor, Tensor]:
         """The measured logits of the clean and of the corrupt run, ``[1, vocab]``."""
-        return self._clean, next_logits(self.model, self.pair.corrupt)
+        return self._clean, self._corrupt
+
+    @cached_property
+    def _corrupt(self) -> Tensor:
+        return next_logits(self.model, self.pair.corrupt)
 
     @property
     def mixes(self) -> bool:
@@ -85,6 +91,53 @@ class TracedCells:
         )
         encoding = repeated(self.pair.corrupt.encoding, len(cells))
         return _patched(self.model, encoding, self.pair.corrupt.last, self.site, layer, copies, rows, source)
+
+
+@dataclass(eq=False)
+class ResumedCells(TracedCells):
+    """Cells that run the model from the patched block on, in a trace.
+
+    Raises:
+        InputError: The model cannot be taken up there.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        clean, wanted = self._held, torch.tensor(list(self._index))
+        side, found = self.pair.corrupt, list[dict[int, Tensor]]()
+
+        def plain() -> Tensor:
+            held, logits = _clean_run(self.model, Pair(clean=side, corrupt=side), self.site, wanted)
+            found.append(held)
+            return logits
+
+        stack = "vision" if self.site.is_tower else "text"
+        self.resumed = Resumed(self.model, side, stack, self.site.hosts, plain)
+        (corrupt,) = found
+
+        def vectors(layer: int, rows: Tensor) -> tuple[Tensor, Tensor]:
+            return self.source.new(layer, rows.tolist(), clean[layer]).to(corrupt[layer]), corrupt[layer]
+
+        self._busy = busy(self.site, self.groups, vectors)
+
+    @property
+    def ends(self) -> tuple[Tensor, Tensor]:
+        """The measured logits of the clean and of the corrupt run, ``[1, vocab]``."""
+        return self._clean, self.resumed.logits
+
+    def is_idle(self, layer: int, group: tuple[int, ...]) -> bool:
+        """Whether what is put is what is there."""
+        return self._busy[layer].isdisjoint(group)
+
+    def work(self, layer: int, cut: int) -> tuple[int, int]:
+        """How many rows of how many blocks a cell runs."""
+        beside = self.model.num_layers if self.site.is_tower else 0
+        return 1, len(self.resumed.blocks) - layer + beside
+
+    def logits(self, cells: Sequence[tuple[int, tuple[int, ...]]]) -> Tensor:
+        """The measured logits of some cells of one block, ``[cells, vocab]``."""
+        with self.resumed.at(cells[0][0], len(cells)):
+            return super().logits(cells)
 
 
 @torch.no_grad()

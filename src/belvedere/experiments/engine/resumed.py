@@ -1,0 +1,233 @@
+"""A trace that begins in the middle: all that comes before is answered for by what it returned in a plain run.
+
+Where a value is at an operation inside a forward, or is a whole attention pattern, only a trace can write it. A trace
+need not run what the edit cannot change, though: no tower, where a text block is edited, and no block before that one.
+These modules are answered for, and the stack's own code around them runs as ever: masks, rotations, what is added
+between two blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import nnsight
+import torch
+from torch import Tensor
+from transformers.utils.generic import ModelOutput
+
+from belvedere.components import NoVision
+from belvedere.errors import InputError
+from belvedere.experiments.engine.growth import Copies
+from belvedere.experiments.engine.observed import first, forward, split, text_blocks
+from belvedere.experiments.engine.trial import agree
+from belvedere.experiments.engine.trust import known, shapes_of, state_of
+from belvedere.experiments.runs import Side, next_logits, repeated
+from belvedere.staged.answers import answered, standing_in
+
+if TYPE_CHECKING:
+    from belvedere.standardized import StandardizedTransformer
+
+__all__ = ["FEW", "Resumed", "resumed"]
+
+#: For so few cells a trial costs more than it spares.
+FEW = 2
+
+
+class Resumed:
+    """A prompt's run that traces take up at any block of a stack.
+
+    Args:
+        model: The model.
+        side: The prompt.
+        stack: ``"text"`` or ``"vision"``.
+        starts: The blocks at which it is to be taken up.
+        plain: Runs the prompt as it is, for the measured logits; by default in a trace of its own.
+
+    Attributes:
+        logits: The measured logits of the plain run, ``[1, vocab]``.
+
+    Raises:
+        InputError: A run that is taken up there is not the plain one.
+    """
+
+    def __init__(
+        self,
+        model: StandardizedTransformer,
+        side: Side,
+        stack: str,
+        starts: Iterable[int],
+        plain: Callable[[], Tensor] | None = None,
+    ) -> None:
+        model.dispatch()
+        self.model, self.side, self.stack = model, side, stack
+        self.blocks = text_blocks(model) if stack == "text" else [one._module for one in model.vision.layers]
+        self._before = _before_text(model) if stack == "text" else {}
+        numbered = dict[Any, torch.nn.Module](enumerate(self.blocks))
+        with _noting({**self._before, **numbered}) as self._one:
+            self.logits = next_logits(model, side) if plain is None else plain()
+        grows = self._before if stack == "text" else numbered
+        grows = {key: module for key, module in grows.items() if key in self._one}
+        with _noting(grows) as self._two:
+            if grows:
+                _without_text(model, side)
+        self._check(sorted(set(starts)))
+
+    @contextmanager
+    def at(self, start: int, copies: int) -> Iterator[None]:
+        """While it holds, the model runs from a block on, for some copies of the prompt.
+
+        Args:
+            start: The block.
+            copies: How many copies.
+        """
+        grown = Copies(copies, -1)
+        answers = {
+            module: _copied(grown.of(self._one[key], self._two[key]))
+            for key, module in self._before.items()
+            if key in self._one
+        }
+        with ExitStack() as stack:
+            stack.enter_context(answered(list(answers), list(answers.values())))
+            if self.stack == "vision":
+                outputs = [_copied(grown.of(self._one[number], self._two[number])) for number in range(start)]
+                stack.enter_context(answered(self.blocks[:start], outputs))
+            else:
+                stack.enter_context(standing_in(self.blocks[:start], self._passing(start, copies)))
+            yield
+
+    def _passing(self, start: int, copies: int) -> Callable[..., Any]:
+        """What text blocks before one return: the last of them its stream, and the others what they are given."""
+
+        def answer(number: int, _run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+            left = self._one[number]
+            if number == start - 1:
+                stream = first(left).expand(copies, -1, -1).clone()
+            else:
+                stream, _ = split(args, kwargs)
+            return type(left)([stream, *left[1:]]) if isinstance(left, (tuple, list)) else stream
+
+        return answer
+
+    def _check(self, starts: Sequence[int]) -> None:
+        """Try the last block of each kind, before which the most is answered for.
+
+        Raises:
+            InputError: The logits are others than the plain run's.
+        """
+        dtype = next(self.model.embed_tokens._module.parameters()).dtype
+        shapes, state = shapes_of(self.side.encoding), state_of(self.model)
+        for kind, start in {_traits(self.blocks[start]): start for start in starts}.items():
+            about = ("resumed", self.stack, kind, start, shapes, state)
+            if about in known(self.model):
+                continue
+            with torch.no_grad(), self.at(start, 2), self.model.trace(**repeated(self.side.encoding, 2)):
+                logits = nnsight.save(self.model.logits[:, self.side.last].float())
+            if not agree(logits, self.logits.expand(2, -1), dtype):
+                raise InputError(f"a run that was taken up at block {start} did not agree with a whole forward")
+            known(self.model)[about] = True
+
+
+def resumed(
+    model: StandardizedTransformer, side: Side, stack: str, starts: Sequence[int]
+) -> tuple[Resumed | None, Tensor, dict[str, str]]:
+    """A run that can be taken up where cells begin, if it can be and is worth it.
+
+    Args:
+        model: The model.
+        side: The prompt.
+        stack: ``"text"`` or ``"vision"``.
+        starts: The block at which each cell begins.
+
+    Returns:
+        The run, or ``None`` for whole forwards; the measured logits of the plain one; and how the cells are run, with
+        the reason where that is by whole forwards.
+    """
+    if len(starts) <= FEW:
+        because = f"of {len(starts)} cell(s) each is run once, which costs no more than a trial"
+        return None, next_logits(model, side), {"cells": "whole forwards", "because": because}
+    try:
+        made = Resumed(model, side, stack, starts)
+    except Exception as error:
+        # Whatever a model does that was not foreseen, whole forwards are right.
+        because = f"{type(error).__name__}: {error}"
+        return None, next_logits(model, side), {"cells": "whole forwards", "because": because}
+    return made, made.logits, {"cells": way_of(stack)}
+
+
+def way_of(stack: str) -> str:
+    """What running cells so is called."""
+    return f"from the first changed {'block' if stack == 'text' else 'tower block'}, in a trace"
+
+
+def _before_text(model: StandardizedTransformer) -> dict[Any, torch.nn.Module]:
+    """The modules that run ahead of the text blocks and are worth answering for."""
+    if isinstance(model.vision, NoVision):
+        return {}
+    found = {"tower": model.vision._module}
+    if model.family.facts.projector:
+        found["projector"] = model.projector._module
+    inside = set(found["tower"].modules())
+    return {name: module for name, module in found.items() if name == "tower" or module not in inside}
+
+
+@torch.no_grad()
+def _without_text(model: StandardizedTransformer, side: Side) -> None:
+    """Run two copies of a prompt, with no text block among what is run."""
+
+    def answer(_number: int, run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        raise _Reached
+
+    try:
+        with standing_in(text_blocks(model)[:1], answer):
+            forward(model, repeated(side.encoding, 2), [side.last] * 2)
+    except _Reached:
+        return
+
+
+class _Reached(Exception):  # noqa: N818 - it is no error, it ends a forward that has come as far as is wanted
+    """A forward has come to its text blocks."""
+
+
+@contextmanager
+def _noting(modules: Mapping[Any, torch.nn.Module]) -> Iterator[dict[Any, Any]]:
+    """What some modules return while it holds, by key, as it was then.
+
+    Raises:
+        InputError: From within, where one of them is called more than once.
+    """
+    held: dict[Any, Any] = {}
+
+    def note(key: Any, module: torch.nn.Module, output: Any) -> None:
+        if key in held:
+            raise InputError(f"{type(module).__name__} is called more than once in a forward")
+        held[key] = _copied(output)
+
+    with ExitStack() as stack:
+        for key, module in modules.items():
+            hook = module.register_forward_hook(lambda module, _args, output, key=key: note(key, module, output))
+            stack.callback(hook.remove)
+        yield held
+
+
+def _copied(output: Any) -> Any:
+    """What a module returned, with no tensor that anyone else holds."""
+    if isinstance(output, Tensor):
+        return output.detach().clone()
+    if isinstance(output, ModelOutput):
+        return type(output)(**{name: _copied(held) for name, held in output.items()})
+    if isinstance(output, Mapping):
+        return {name: _copied(held) for name, held in output.items()}
+    if type(output) in (tuple, list):
+        return type(output)(_copied(held) for held in output)
+    return output
+
+
+def _traits(block: torch.nn.Module) -> tuple[Any, ...]:
+    """What sets a block apart from others: its parts, their switches, and its weights' shapes."""
+    parts = tuple(
+        (type(part), *((name, held) for name, held in sorted(vars(part).items()) if isinstance(held, (bool, str))))
+        for part in block.modules()
+    )
+    return parts, tuple((name, tuple(held.shape)) for name, held in block.named_parameters())
