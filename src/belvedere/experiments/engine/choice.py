@@ -111,7 +111,9 @@ def _ways(
 ) -> Iterator[tuple[str, Callable[[], Tried]]]:
     """The ways to try, from the one that runs the least."""
     if site.is_tower:
-        yield "from the patched tower block", lambda: TowerCells(model, pair, site, groups, source)
+        both = "from the patched tower block and the first image token"
+        yield both, lambda: TowerCells(model, pair, site, groups, source)
+        yield "from the patched tower block", lambda: TowerCells(model, pair, site, groups, source, shares=False)
     else:
         yield "from the patched block and position", lambda: TextCells(model, pair, site, groups, source)
         yield "from the patched block", lambda: TextCells(model, pair, site, groups, source, shares=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 __all__ = [
     "BlockCall",
     "Observed",
+    "Reached",
     "forward",
     "noting",
     "noting_calls",
     "observe",
     "observe_added",
+    "observe_entering",
     "text_blocks",
     "without_data",
 ]
@@ -50,13 +52,15 @@ class BlockCall:
     keyword: str = ""
     cache: str | int | None = None
 
-    def given(self, args: Sequence[Any], kwargs: Mapping[str, Any], cache: Any) -> tuple[list[Any], dict[str, Any]]:
-        """The arguments with another cache among them."""
-        args, kwargs = list(args), dict(kwargs)
-        if isinstance(self.cache, str):
-            kwargs[self.cache] = cache
-        elif self.cache is not None:
-            args[self.cache] = cache
+    def given(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], held: Any, *, place: str | int | None = None
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments with something else at a place among them, by default another cache at that of the cache."""
+        args, kwargs, place = list(args), dict(kwargs), self.cache if place is None else place
+        if isinstance(place, str):
+            kwargs[place] = held
+        elif place is not None:
+            args[place] = held
         return args, kwargs
 
 
@@ -148,6 +152,39 @@ def observe_added(
     with standing_in(text_blocks(model), answer):
         forward(model, encoding, last)
     return entering
+
+
+@torch.no_grad()
+def observe_entering(
+    model: StandardizedTransformer, encoding: Mapping[str, Any], last: Sequence[int], run: Observed
+) -> tuple[Tensor, dict[int, Tensor]]:
+    """What enters the first text block, and what the stack adds behind others, by block; no block runs.
+
+    Args:
+        model: The model.
+        encoding: Some prompts.
+        last: The measured position of each.
+        run: A run of such a prompt, which tells where something is added.
+    """
+    found: dict[int, Tensor] = {}
+    wanted = {number + 1 for number in run.seams} | {0}
+
+    def answer(number: int, _run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        stream, _ = split(args, kwargs)
+        if number in wanted:
+            found[number] = stream
+        if number == max(wanted):
+            raise Reached
+        nothing = torch.zeros_like(stream)
+        return (nothing,) if run.in_tuple else nothing
+
+    with suppress(Reached), standing_in(text_blocks(model), answer):
+        forward(model, encoding, last)
+    return found.pop(0), {number - 1: added for number, added in found.items()}
+
+
+class Reached(Exception):  # noqa: N818 - it is no error, it ends a forward that has come as far as is wanted
+    """A forward has come to the block that was waited for."""
 
 
 def forward(model: StandardizedTransformer, encoding: Mapping[str, Any], last: Sequence[int]) -> Tensor:

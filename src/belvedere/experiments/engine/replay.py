@@ -7,6 +7,7 @@ ready.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from belvedere.experiments.engine.observed import (
     observe_added,
     text_blocks,
 )
+from belvedere.experiments.engine.trust import shapes_of
 from belvedere.experiments.runs import Side, kept
 from belvedere.head import as_logits
 from belvedere.staged.answers import RECORDER, answered
@@ -98,6 +100,13 @@ class Replay:
             if not torch.equal(run.leaving[number][:1] + one, run.entering[number + 1][:1]):
                 raise InputError(f"what the stack does to the stream behind block {number} is no addition")
         return added
+
+    @property
+    def about(self) -> Any:
+        """What a trial of a replay depends on."""
+        run = self.run
+        called = [(call.args, call.kwargs, call.keyword, call.cache) for call in run.calls]
+        return self.shares, tuple(run.seams), shapes_of(called), shapes_of(run.entering)
 
     @property
     def length(self) -> int:
@@ -204,7 +213,8 @@ class Replay:
             kwargs[name] = kwargs[name] if shared is None else shared.setdefault(id(held), kwargs[name])
         args, kwargs = call.given(args, kwargs, cache)
         if copies.start and self._is_bare(number):
-            kwargs[MASK] = self._triangle[:, :, copies.start : copies.stop].to(hidden.device)
+            causal = self._triangle[:, :, copies.start : copies.stop].to(hidden.device)
+            args, kwargs = call.given(args, kwargs, causal, place=self._mask_place(number))
         if call.keyword:
             return self.blocks[number](*args, **{call.keyword: hidden, **kwargs})
         return self.blocks[number](hidden, *args, **kwargs)
@@ -245,11 +255,18 @@ class Replay:
 
     def _is_bare(self, number: int) -> bool:
         """Whether a block's attention is causal because it gets no mask, which holds from the first position on."""
-        return (
-            self.run.calls[number].kwargs.get(MASK, 0) is None
-            and not self._recurrent[number]
-            and "sdpa" in self._kernel
-        )
+        place = self._mask_place(number)
+        return place is not None and not self._recurrent[number] and "sdpa" in self._kernel
+
+    def _mask_place(self, number: int) -> str | int | None:
+        """Where a block is passed no mask: a keyword, or a place among the arguments; ``None`` where it gets one."""
+        call = self.run.calls[number]
+        if call.kwargs.get(MASK, 0) is None:
+            return MASK
+        # The first two are the block itself and the stream.
+        names = list(inspect.signature(type(self.blocks[number]).forward).parameters)[2:]
+        passed = dict(zip(names, enumerate(call.args), strict=False))
+        return passed[MASK][0] if MASK in passed and passed[MASK][1] is None else None
 
     def _masks(self, number: int) -> list[Any]:
         """What a block's attention is masked by."""

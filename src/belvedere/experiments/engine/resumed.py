@@ -9,7 +9,7 @@ between two blocks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import nnsight
@@ -20,7 +20,7 @@ from transformers.utils.generic import ModelOutput
 from belvedere.components import NoVision
 from belvedere.errors import InputError
 from belvedere.experiments.engine.growth import Copies
-from belvedere.experiments.engine.observed import first, forward, split, text_blocks
+from belvedere.experiments.engine.observed import Reached, first, forward, split, text_blocks
 from belvedere.experiments.engine.trial import agree
 from belvedere.experiments.engine.trust import known, shapes_of, state_of
 from belvedere.experiments.runs import Side, next_logits, repeated
@@ -100,9 +100,12 @@ class Resumed:
     def _passing(self, start: int, copies: int) -> Callable[..., Any]:
         """What text blocks before one return: the last of them its stream, and the others what they are given."""
 
+        # A stack may leave blocks out.
+        last = max((number for number in range(start) if number in self._one), default=-1)
+
         def answer(number: int, _run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             left = self._one[number]
-            if number == start - 1:
+            if number == last:
                 stream = first(left).expand(copies, -1, -1).clone()
             else:
                 stream, _ = split(args, kwargs)
@@ -177,17 +180,10 @@ def _without_text(model: StandardizedTransformer, side: Side) -> None:
     """Run two copies of a prompt, with no text block among what is run."""
 
     def answer(_number: int, run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        raise _Reached
+        raise Reached
 
-    try:
-        with standing_in(text_blocks(model)[:1], answer):
-            forward(model, repeated(side.encoding, 2), [side.last] * 2)
-    except _Reached:
-        return
-
-
-class _Reached(Exception):  # noqa: N818 - it is no error, it ends a forward that has come as far as is wanted
-    """A forward has come to its text blocks."""
+    with suppress(Reached), standing_in(text_blocks(model)[:1], answer):
+        forward(model, repeated(side.encoding, 2), [side.last] * 2)
 
 
 @contextmanager

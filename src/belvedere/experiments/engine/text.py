@@ -16,7 +16,6 @@ from belvedere.experiments.engine.observed import BlockCall, Observed, noting, n
 from belvedere.experiments.engine.places import Places
 from belvedere.experiments.engine.replay import Entry, Replay
 from belvedere.experiments.engine.source import CLEAN, Source, busy
-from belvedere.experiments.engine.trust import shapes_of
 from belvedere.experiments.runs import joined
 
 if TYPE_CHECKING:
@@ -79,9 +78,7 @@ class TextCells:
     @property
     def about(self) -> Any:
         """What else a trial of these cells depends on."""
-        run = self.replay.run
-        called = [(call.args, call.kwargs, call.keyword, call.cache) for call in run.calls]
-        return self.shares, tuple(run.seams), shapes_of(called), shapes_of(run.entering)
+        return self.replay.about
 
     @property
     def ends(self) -> tuple[Tensor, Tensor]:

@@ -10,10 +10,22 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from belvedere.experiments.engine.observed import first, forward, noting
+from belvedere.errors import InputError
+from belvedere.experiments.engine.observed import (
+    BlockCall,
+    first,
+    forward,
+    noting,
+    noting_calls,
+    observe,
+    observe_entering,
+    without_data,
+)
 from belvedere.experiments.engine.places import Places, by_prompt
+from belvedere.experiments.engine.replay import Entry, Replay
 from belvedere.experiments.engine.source import CLEAN, Source, busy
 from belvedere.experiments.engine.trust import shapes_of
+from belvedere.experiments.pairs import image_tokens
 from belvedere.experiments.runs import joined, repeated
 from belvedere.staged import Staged, State
 from belvedere.staged.answers import answered
@@ -36,6 +48,7 @@ class TowerCells:
         site: What is patched.
         groups: The positions of each cell.
         source: Where the new vectors come from.
+        shares: Whether the text begins at the first image token, where that can be.
 
     Raises:
         InputError: The value is none that can be taken up in the middle.
@@ -46,7 +59,7 @@ class TowerCells:
     site: Site
     groups: Groups
     source: Source = CLEAN
-    lesson: Any = ()
+    shares: bool = True
 
     @torch.no_grad()
     def __post_init__(self) -> None:
@@ -59,20 +72,38 @@ class TowerCells:
             noting(leaving) as left,
             _noting_inputs(leaving) as self._entering,
         ):
-            self._logits = forward(self.model, joined(*sides), [side.last for side in sides]).float()
+            run = observe(self.model, joined(*sides), [side.last for side in sides]) if self.shares else None
+            logits = forward(self.model, joined(*sides), [side.last for side in sides]) if run is None else run.logits
+        self._logits = logits.float()
+        self.replay = None if run is None else Replay(self.model, self.pair.corrupt, run)
+        if self.replay is not None and not len(image_tokens(self.model, self.pair.corrupt)):
+            raise InputError("no token stands for a picture")
         self._leaving = {number: by_prompt(first(output)) for number, output in left.items()}
         self._states: dict[int, State] = {}
         self._busy = busy(self.site, self.groups, self.vectors)
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Nothing is to be learned."""
-        yield
+        """While it holds, the model runs one prompt."""
+        with noting_calls(self.model) as calls:
+            yield
+        self.lesson = [without_data(call) for call in calls]
+
+    @property
+    def lesson(self) -> Any:
+        """What a run of one prompt has taught."""
+        return None if self.replay is None else self.replay.alone
+
+    @lesson.setter
+    def lesson(self, calls: list[BlockCall]) -> None:
+        if self.replay is not None:
+            self.replay.alone = calls
 
     @property
     def about(self) -> Any:
         """What else a trial of these cells depends on."""
-        return shapes_of([self._entering, self._leaving])
+        text = () if self.replay is None else self.replay.about
+        return text, shapes_of([self._entering, self._leaving])
 
     @property
     def ends(self) -> tuple[Tensor, Tensor]:
@@ -119,8 +150,21 @@ class TowerCells:
             read[-1] = state.hidden
         reached = replace(state, hidden=hidden, block=layer + 1, streams=read)
         encoding = repeated(self.pair.corrupt.encoding, len(cells))
+        last = [self.pair.corrupt.last] * len(cells)
         with self.staged.answered(self.staged.encode(reached)):
-            return forward(self.model, encoding, [self.pair.corrupt.last] * len(cells)).float()
+            if self.replay is None:
+                return forward(self.model, encoding, last).float()
+            entering, added = observe_entering(self.model, encoding, last, self.replay.run)
+        return self._read(self.replay, entering, added).float()
+
+    def _read(self, replay: Replay, entering: Tensor, added: dict[int, Tensor]) -> Tensor:
+        """The measured logits of some copies, by what enters the text blocks, ``[copies, vocab]``."""
+        begun = int(image_tokens(self.model, self.pair.corrupt)[0])
+        cut = replay.last_cuts(0)[min(begun, self.pair.corrupt.last)]
+        rows = torch.arange(cut, replay.length).repeat(len(entering))
+        copies = torch.arange(len(entering)).repeat_interleave(replay.length - cut)
+        replay.added = added
+        return replay.logits([Entry(0, entering[:, cut:], copies, rows)], cut)
 
     def vectors(self, layer: int, rows: Tensor) -> tuple[Tensor, Tensor]:
         """What is put at some positions, and what the corrupt run has there, ``[rows, width]``."""

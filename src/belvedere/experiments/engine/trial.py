@@ -26,7 +26,8 @@ def holds(cells: Tried, model: StandardizedTransformer, pair: Pair, site: Site, 
     for.
 
     Returns:
-        ``None`` where no patch on some kind of block changes anything, so that nothing can be said.
+        ``None`` where no patch on some kind of block changes anything, or only one at the last position, which runs
+        alone, so that nothing can be said of others.
     """
     dtype = next(model.embed_tokens._module.parameters()).dtype
     chosen = _chosen(cells, site, groups)
@@ -40,7 +41,8 @@ def holds(cells: Tried, model: StandardizedTransformer, pair: Pair, site: Site, 
         ours = cells.logits([(layer, group)])
         if not agree(corrupt, held, dtype) or not agree(ours, theirs, dtype):
             return False
-    return True if len(chosen) == len({cells.kind(layer) for layer in site.hosts}) else None
+    told = all(min(group) < pair.corrupt.last or site.is_tower for _, group in chosen.values())
+    return True if told and len(chosen) == len({cells.kind(layer) for layer in site.hosts}) else None
 
 
 def _chosen(cells: Tried, site: Site, groups: Groups) -> dict[str, tuple[int, tuple[int, ...]]]:
@@ -51,7 +53,8 @@ def _chosen(cells: Tried, site: Site, groups: Groups) -> dict[str, tuple[int, tu
         if cells.kind(layer) not in found:
             busy = [number for number in wanted if not cells.is_idle(layer, (number,))]
             if busy:
-                found[cells.kind(layer)] = layer, tuple(busy[len(busy) // 2 :])
+                # A single position at the end tells nothing of those that run several.
+                found[cells.kind(layer)] = layer, tuple(busy[len(busy) // 2 :] if len(busy) > 2 else busy)
     return found
 
 
