@@ -99,7 +99,6 @@ class Resumed:
 
     def _passing(self, start: int, copies: int) -> Callable[..., Any]:
         """What text blocks before one return: the last of them its stream, and the others what they are given."""
-
         # A stack may leave blocks out.
         last = max((number for number in range(start) if number in self._one), default=-1)
 
