@@ -7,6 +7,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from belvedere import StandardizedTransformer, shapes
 from belvedere.experiments import engine, logit_difference, patch
+from belvedere.experiments.engine.resumed import BEHIND
 from belvedere.experiments.engine.traced import TracedCells
 from belvedere.experiments.pairs import Pair
 from belvedere.experiments.sites import Site
@@ -37,9 +38,9 @@ FAMILIES = (
 OTHERWISE = {
     # Blocks that attend to pictures take their keys from them, and add what an operation makes.
     ("mllama", "layers.layer_input"): BLOCK,
-    ("mllama", "layers.attention_output"): TRACED,
+    ("mllama", "layers.attention_output"): TRACED + BEHIND,
     # Parameters of the block scale what its parts return.
-    ("internvl", "vision.layers.mlp_output"): TOWER_TRACED,
+    ("internvl", "vision.layers.mlp_output"): TOWER_TRACED + BEHIND,
     ("internvl", "vision.layers.layer_input"): TOWER_BOTH,
     # Without pictures it leaves blocks out.
     ("mllama_text_model", "layers.layer_output"): TRACED,

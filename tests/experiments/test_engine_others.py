@@ -9,7 +9,7 @@ from test_engine import ALL, BOTH, METRIC, TOWER_BOTH, TOWER_TRACED, TRACED, flo
 
 from belvedere import StandardizedTransformer, shapes
 from belvedere.experiments import ablate, attribute, knockout, logit_difference, stand_in
-from belvedere.experiments.engine.resumed import Resumed
+from belvedere.experiments.engine.resumed import BEHIND, SOME, Resumed
 from belvedere.testing import build
 
 #: A packed window tower, a tiled tower, deepstack.
@@ -79,7 +79,7 @@ def test_an_ablation_equals_one_trace_per_cell(name, value, by):
 def test_an_ablation_of_what_only_a_trace_can_write_begins_at_its_block():
     model, shown = model_of("mllama"), pair_of("mllama")[0]
     result = ablate(model, shown, "layers.attention_output", METRIC, positions=[1, 4, 5])
-    assert result.settings["cells"] == TRACED
+    assert result.settings["cells"] == TRACED + BEHIND
     assert "at an operation inside a forward" in result.settings["because"]
     by_hand = naive.ablated(
         model, shown, "layers.attention_output", METRIC, result.layers, result.positions, lambda *_: 0
@@ -139,7 +139,8 @@ def test_a_knockout_equals_one_trace_per_cell(name, stack, window, renormalize):
     }[stack]
     named = {str(number): pair for number, pair in enumerate(edges)}
     result = knockout(model, shown, named, metric, stack=stack, window=window, renormalize=renormalize)
-    assert result.settings["cells"] == (TOWER_TRACED if stack == "vision" else TRACED)
+    assert result.settings["cells"] in (way := TOWER_TRACED if stack == "vision" else TRACED, way + BEHIND)
+    assert result.settings["cells"].endswith(BEHIND) == (len(edges) * len(result.windows) > SOME)
     by_hand = naive.cut(model, shown, stack, edges, metric, result.windows, renormalize)
     torch.testing.assert_close(result.raw, by_hand, **CLOSE)
     assert (by_hand - result.plain).abs().max() > 1e-4
@@ -168,10 +169,10 @@ def test_edges_that_nobody_attends_along_are_not_run():
 @pytest.mark.parametrize("name", NAMES)
 def test_steps_of_an_attribution_equal_one_trace_each(name, value):
     model, clean, corrupt, metric = single(name)
-    groups = ((6,), tuple(range(3, 11)), tuple(range(11, 16)))
+    groups = None if name in shapes.CHECKPOINTS else ((6,), tuple(range(3, 11)), tuple(range(11, 16)))
     result = attribute(model, clean, corrupt, value, metric, positions=groups, steps=2)
     assert result.settings["cells"] == (TOWER_TRACED if value.startswith("vision") else TRACED)
-    by_hand = naive.attributed(model, clean, corrupt, value, metric, result.layers, groups, 2)
+    by_hand = naive.attributed(model, clean, corrupt, value, metric, result.layers, result.positions, 2)
     torch.testing.assert_close(result.raw, by_hand, **CLOSE)
     assert by_hand.abs().max() > 1e-4
 
@@ -246,10 +247,11 @@ def test_the_tower_does_not_run_for_a_cut_in_the_text():
     result = knockout(model, shown, pairs, METRIC, window=1, batch_cells=1)
     hook.remove()
     first.remove()
-    assert result.settings["cells"] == TRACED
-    # The masses, the plain run and its two copies; the trial begins later. Then only cells of the first block.
-    assert counts.count("tower") == 3
-    assert counts.count("text") == 2 + len(pairs)
+    assert result.settings["cells"] == TRACED + BEHIND
+    # The masses, the plain run, and what tells how things grow and add up; the cells run text alone.
+    assert counts.count("tower") == 5
+    # And of these, those of the first block alone run it.
+    assert counts.count("text") == 3 + len(pairs)
 
 
 @pytest.mark.parametrize("stack", ["text", "vision"])

@@ -8,9 +8,9 @@ written, so it needs no eager attention and no mask, and works in packed towers 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from itertools import groupby, product
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import nnsight
@@ -19,7 +19,7 @@ from torch import Tensor
 
 from belvedere.components.standard import blocks
 from belvedere.errors import InputError
-from belvedere.experiments.engine import resumed
+from belvedere.experiments.engine import Resumed, resumed
 from belvedere.experiments.metrics import Metric, bound, measured, metric_name
 from belvedere.experiments.patterns import Patterns, without
 from belvedere.experiments.progress import Bar
@@ -86,16 +86,16 @@ def knockout(
     cells = [
         (cut, span) for cut, span in product(range(len(cuts)), range(len(windows))) if masses[cut, spans[span]].any()
     ]
-    begun, logits, way = resumed(model, side, stack, [windows[span][0] for _, span in cells])
+    starts, stops = ([windows[span][end] for _, span in cells] for end in (0, -1))
+    begun, logits, way = resumed(model, side, stack, starts, [last + 1 for last in stops])
     metric = bound(metric, logits)
     plain = float(measured(metric, logits))
     scores = torch.full((len(cuts), len(windows)), plain)
     with Bar("knockout", scores.numel(), progress) as bar:
         bar.advance(scores.numel() - len(cells))
-        for start, some in _batches(cells, windows, most if batch_cells is None else batch_cells):
+        for some in _batches(cells, most if batch_cells is None else batch_cells):
             made = [(cuts[cut], windows[span]) for cut, span in some]
-            with nullcontext() if begun is None else begun.at(start, len(made)):
-                found = measured(metric, _logits(model, side, patterns, made, renormalize))
+            found = measured(metric, _logits(model, side, patterns, made, renormalize, begun))
             scores[[cut for cut, _ in some], [span for _, span in some]] = found.float().cpu()
             bar.advance(len(some))
     return KnockoutResult(
@@ -269,19 +269,22 @@ def _each(patterns: Patterns) -> Iterable[list[tuple[int, Tensor]]]:
     return (patterns.read(layer) for layer in patterns.hosts)
 
 
-def _batches(
-    cells: list[tuple[int, int]], windows: tuple[tuple[int, ...], ...], size: int
-) -> Iterable[tuple[int, list[tuple[int, int]]]]:
-    """The cells that share a forward, and the block at which it begins: those whose windows begin there."""
-    for start, alike in groupby(sorted(cells, key=lambda cell: cell[1]), lambda cell: windows[cell[1]][0]):
+def _batches(cells: list[tuple[int, int]], size: int) -> Iterable[list[tuple[int, int]]]:
+    """The cells that share a forward: those of one window."""
+    for _, alike in groupby(sorted(cells, key=itemgetter(1)), itemgetter(1)):
         found = list(alike)
         for first in range(0, len(found), size):
-            yield start, found[first : first + size]
+            yield found[first : first + size]
 
 
 @torch.no_grad()
 def _logits(
-    model: StandardizedTransformer, side: Side, patterns: Patterns, cells: list[Cell], renormalize: bool
+    model: StandardizedTransformer,
+    side: Side,
+    patterns: Patterns,
+    cells: list[Cell],
+    renormalize: bool,
+    begun: Resumed | None,
 ) -> Tensor:
     """The next token's logits of a copy of the prompt per cell, its edges cut in its own blocks: ``[cells, vocab]``."""
 
@@ -297,8 +300,15 @@ def _logits(
         patterns.write(layer, [changed(layer, start, length, pattern) for start, pattern in held])
 
     layers = sorted({layer for _, span in cells for layer in span})
-    with model.trace(**repeated(side.encoding, len(cells))):
+
+    def edit() -> None:
         for layer in layers:
             apply(layer)
+
+    if begun is not None:
+        position = min(int(cut.queries.min()) for cut, _ in cells)
+        return begun.logits(edit, len(cells), layers[0], layers[-1] + 1, position)
+    with model.trace(**repeated(side.encoding, len(cells))):
+        edit()
         logits: Tensor = nnsight.save(model.logits[:, side.last].float())
     return logits

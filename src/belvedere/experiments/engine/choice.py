@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 from torch import Tensor
 
 from belvedere.errors import InputError
-from belvedere.experiments.engine.resumed import way_of
 from belvedere.experiments.engine.source import CLEAN, Source
 from belvedere.experiments.engine.text import TextCells
 from belvedere.experiments.engine.tower import TowerCells
@@ -103,7 +102,7 @@ def cells_of(
     except Exception as error:
         why = f"{why}; {type(error).__name__}: {error}"
         return TracedCells(model, pair, site, groups, source), {"cells": "whole forwards", "because": why}
-    return cells, {"cells": way_of("vision" if site.is_tower else "text"), "because": why}
+    return cells, {"cells": cells.resumed.way, "because": why}
 
 
 def _ways(

@@ -20,10 +20,22 @@ from transformers.utils.generic import ModelOutput
 from belvedere.components import NoVision
 from belvedere.errors import InputError
 from belvedere.experiments.engine.growth import Copies
-from belvedere.experiments.engine.observed import Reached, first, forward, split, text_blocks
+from belvedere.experiments.engine.observed import (
+    Observed,
+    Reached,
+    first,
+    forward,
+    noting_calls,
+    observe,
+    split,
+    text_blocks,
+    without_data,
+)
+from belvedere.experiments.engine.replay import Entry, Replay
 from belvedere.experiments.engine.trial import agree
 from belvedere.experiments.engine.trust import known, shapes_of, state_of
-from belvedere.experiments.runs import Side, next_logits, repeated
+from belvedere.experiments.pairs import image_tokens
+from belvedere.experiments.runs import Side, joined, next_logits, repeated
 from belvedere.staged.answers import answered, standing_in
 
 if TYPE_CHECKING:
@@ -33,6 +45,9 @@ __all__ = ["FEW", "Resumed", "resumed"]
 
 #: For so few cells a trial costs more than it spares.
 FEW = 2
+#: For so few the blocks behind an edit are run as they are.
+SOME = 8
+BEHIND = "; what follows by replays"
 
 
 class Resumed:
@@ -44,9 +59,11 @@ class Resumed:
         stack: ``"text"`` or ``"vision"``.
         starts: The blocks at which it is to be taken up.
         plain: Runs the prompt as it is, for the measured logits; by default in a trace of its own.
+        stops: The blocks up to which cells are edited, where what follows is to be replayed if it can be.
 
     Attributes:
-        logits: The measured logits of the plain run, ``[1, vocab]``.
+        ends: The measured logits of the plain run, ``[1, vocab]``.
+        replay: Runs what follows an edited stretch of blocks; ``None`` where the trace does.
 
     Raises:
         InputError: A run that is taken up there is not the plain one.
@@ -59,20 +76,32 @@ class Resumed:
         stack: str,
         starts: Iterable[int],
         plain: Callable[[], Tensor] | None = None,
+        stops: Sequence[int] = (),
     ) -> None:
         model.dispatch()
         self.model, self.side, self.stack = model, side, stack
         self.blocks = text_blocks(model) if stack == "text" else [one._module for one in model.vision.layers]
         self._before = _before_text(model) if stack == "text" else {}
         numbered = dict[Any, torch.nn.Module](enumerate(self.blocks))
-        with _noting({**self._before, **numbered}) as self._one:
-            self.logits = next_logits(model, side) if plain is None else plain()
+        with noting_calls(model) as self._calls, _noting({**self._before, **numbered}) as self._one:
+            self.ends = next_logits(model, side) if plain is None else plain()
         grows = self._before if stack == "text" else numbered
         grows = {key: module for key, module in grows.items() if key in self._one}
         with _noting(grows) as self._two:
             if grows:
                 _without_text(model, side)
-        self._check(sorted(set(starts)))
+        self.replay: Replay | None = None
+        starts = sorted(set(starts))
+        self._check(starts)
+        before = [stop for stop in stops if stop < len(self.blocks) or stack == "vision"]
+        if before:
+            self.replay = self._followed(starts[0] if stack == "vision" else min(before) - 1, min(before))
+
+    @property
+    def way(self) -> str:
+        """What running cells so is called."""
+        begun = "block" if self.stack == "text" else "tower block"
+        return f"from the first changed {begun}, in a trace{'' if self.replay is None else BEHIND}"
 
     @contextmanager
     def at(self, start: int, copies: int) -> Iterator[None]:
@@ -96,6 +125,77 @@ class Resumed:
             else:
                 stack.enter_context(standing_in(self.blocks[:start], self._passing(start, copies)))
             yield
+
+    @torch.no_grad()
+    def logits(self, edit: Callable[[], None], copies: int, start: int, stop: int, position: int) -> Tensor:
+        """The measured logits of some copies of the prompt, each edited, ``[copies, vocab]``.
+
+        Args:
+            edit: Makes the edits, inside a trace.
+            copies: How many copies.
+            start: The first block that is edited.
+            stop: The block before which the edits end.
+            position: The first of the text's positions that they change; in the tower, of no account.
+        """
+        if self.replay is None or (self.stack == "text" and stop == len(self.blocks)):
+            with self.at(start, copies):
+                return self._traced(edit, copies)
+        return self._replayed(self.replay, edit, copies, start, stop, position)
+
+    def _traced(self, edit: Callable[[], None], copies: int) -> Tensor:
+        with self.model.trace(**repeated(self.side.encoding, copies)):
+            edit()
+            logits: Tensor = nnsight.save(self.model.logits[:, self.side.last].float())
+        return logits
+
+    def _replayed(
+        self, replay: Replay, edit: Callable[[], None], copies: int, start: int, stop: int, position: int
+    ) -> Tensor:
+        """By a trace up to the end of the edits, and a replay of what follows."""
+        tower = self.stack == "vision"
+        entering = 0 if tower else stop
+        begun = int(image_tokens(self.model, self.side)[0]) if tower else position
+        cut = replay.last_cuts(0 if tower else start)[min(begun, self.side.last)]
+        encoding = repeated(self.side.encoding, copies)
+        with (
+            self.at(start, copies),
+            _ending(self.model, entering, replay.run) as found,
+            self.model.trace(**encoding),
+        ):
+            edit()
+        hidden = found.pop(entering)[:, cut:]
+        if tower:
+            replay.added = {number - 1: added for number, added in found.items()}
+        rows = torch.arange(cut, replay.length).repeat(copies)
+        each = torch.arange(copies).repeat_interleave(replay.length - cut)
+        return replay.logits([Entry(entering, hidden, each, rows)], cut).float()
+
+    def _followed(self, start: int, stop: int) -> Replay | None:
+        """What runs the blocks behind an edit, once it agrees with a trace in which a stream is edited."""
+        model, side = self.model, self.side
+        try:
+            replay = Replay(model, side, observe(model, joined(side, side), [side.last] * 2))
+            replay.alone = [without_data(call) for call in self._calls]
+            about = ("followed", self.stack, start, stop, replay.about, state_of(model))
+            if about in known(model):
+                return replay
+            position, block = side.length // 2, (model.vision.layers if self.stack == "vision" else model.layers)[start]
+
+            def edit() -> None:
+                stream = block.layer_output.clone()
+                stream[..., 0 if self.stack == "vision" else position :, :] *= 1.1
+                block.layer_output = stream
+
+            with torch.no_grad(), self.at(start, 2):
+                theirs = self._traced(edit, 2)
+            ours = self._replayed(replay, edit, 2, start, stop, position)
+            if not agree(ours, theirs, next(model.embed_tokens._module.parameters()).dtype):
+                return None
+        except Exception:
+            # Whatever a stack does that was not foreseen, the trace itself is right.
+            return None
+        known(model)[about] = True
+        return replay
 
     def _passing(self, start: int, copies: int) -> Callable[..., Any]:
         """What text blocks before one return: the last of them its stream, and the others what they are given."""
@@ -126,13 +226,13 @@ class Resumed:
                 continue
             with torch.no_grad(), self.at(start, 2), self.model.trace(**repeated(self.side.encoding, 2)):
                 logits = nnsight.save(self.model.logits[:, self.side.last].float())
-            if not agree(logits, self.logits.expand(2, -1), dtype):
+            if not agree(logits, self.ends.expand(2, -1), dtype):
                 raise InputError(f"a run that was taken up at block {start} did not agree with a whole forward")
             known(self.model)[about] = True
 
 
 def resumed(
-    model: StandardizedTransformer, side: Side, stack: str, starts: Sequence[int]
+    model: StandardizedTransformer, side: Side, stack: str, starts: Sequence[int], stops: Sequence[int] = ()
 ) -> tuple[Resumed | None, Tensor, dict[str, str]]:
     """A run that can be taken up where cells begin, if it can be and is worth it.
 
@@ -141,6 +241,7 @@ def resumed(
         side: The prompt.
         stack: ``"text"`` or ``"vision"``.
         starts: The block at which each cell begins.
+        stops: The block before which its edits end, where what follows is to be replayed if it can be.
 
     Returns:
         The run, or ``None`` for whole forwards; the measured logits of the plain one; and how the cells are run, with
@@ -150,17 +251,12 @@ def resumed(
         because = f"of {len(starts)} cell(s) each is run once, which costs no more than a trial"
         return None, next_logits(model, side), {"cells": "whole forwards", "because": because}
     try:
-        made = Resumed(model, side, stack, starts)
+        made = Resumed(model, side, stack, starts, stops=stops if len(stops) > SOME else ())
     except Exception as error:
         # Whatever a model does that was not foreseen, whole forwards are right.
         because = f"{type(error).__name__}: {error}"
         return None, next_logits(model, side), {"cells": "whole forwards", "because": because}
-    return made, made.logits, {"cells": way_of(stack)}
-
-
-def way_of(stack: str) -> str:
-    """What running cells so is called."""
-    return f"from the first changed {'block' if stack == 'text' else 'tower block'}, in a trace"
+    return made, made.ends, {"cells": made.way}
 
 
 def _before_text(model: StandardizedTransformer) -> dict[Any, torch.nn.Module]:
@@ -183,6 +279,26 @@ def _without_text(model: StandardizedTransformer, side: Side) -> None:
 
     with suppress(Reached), standing_in(text_blocks(model)[:1], answer):
         forward(model, repeated(side.encoding, 2), [side.last] * 2)
+
+
+@contextmanager
+def _ending(model: StandardizedTransformer, entering: int, run: Observed) -> Iterator[dict[int, Tensor]]:
+    """While it holds, text blocks from one on do not run: what enters it is noted, and what is added behind others."""
+    found: dict[int, Tensor] = {}
+    wanted = {entering, *(number + 1 for number in run.seams if number >= entering)}
+
+    def answer(number: int, _run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        stream, _ = split(args, kwargs)
+        if number + entering in wanted:
+            found[number + entering] = stream.clone()
+        nothing = torch.zeros_like(stream)
+        return (nothing,) if run.in_tuple else nothing
+
+    def head(_number: int, run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return run(args[0][:, :1], *args[1:], **kwargs)
+
+    with standing_in(text_blocks(model)[entering:], answer), standing_in([model.lm_head._module], head):
+        yield found
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import nnsight
 import torch
 from torch import Tensor
 
-from belvedere.experiments.engine.resumed import Resumed
+from belvedere.experiments.engine.resumed import SOME, Resumed
 from belvedere.experiments.engine.source import CLEAN, Source, busy
 from belvedere.experiments.pairs import Pair
 from belvedere.experiments.runs import next_logits, repeated
@@ -83,14 +83,17 @@ class TracedCells:
 
     def logits(self, cells: Sequence[tuple[int, tuple[int, ...]]]) -> Tensor:
         """The measured logits of some cells of one block, ``[cells, vocab]``."""
+        layer, rows, copies, source = self._new(cells)
+        encoding = repeated(self.pair.corrupt.encoding, len(cells))
+        return _patched(self.model, encoding, self.pair.corrupt.last, self.site, layer, copies, rows, source)
+
+    def _new(self, cells: Sequence[tuple[int, tuple[int, ...]]]) -> tuple[int, Tensor, Tensor, Tensor]:
+        """The block of some cells, the patched rows, the copy of each, and what is put there, ``[rows, width]``."""
         layer = cells[0][0]
         rows = torch.tensor([number for _, group in cells for number in group])
         copies = torch.tensor([copy for copy, (_, group) in enumerate(cells) for _ in group])
-        source = self.source.new(
-            layer, rows.tolist(), self._held[layer][[self._index[number] for number in rows.tolist()]]
-        )
-        encoding = repeated(self.pair.corrupt.encoding, len(cells))
-        return _patched(self.model, encoding, self.pair.corrupt.last, self.site, layer, copies, rows, source)
+        clean = self._held[layer][[self._index[number] for number in rows.tolist()]]
+        return layer, rows, copies, self.source.new(layer, rows.tolist(), clean)
 
 
 @dataclass(eq=False)
@@ -112,7 +115,9 @@ class ResumedCells(TracedCells):
             return logits
 
         stack = "vision" if self.site.is_tower else "text"
-        self.resumed = Resumed(self.model, side, stack, self.site.hosts, plain)
+        many = len(self.site.hosts) * len(self.groups) > SOME
+        stops = [layer + 1 for layer in self.site.hosts] if many else []
+        self.resumed = Resumed(self.model, side, stack, self.site.hosts, plain, stops)
         (corrupt,) = found
 
         def vectors(layer: int, rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -123,7 +128,7 @@ class ResumedCells(TracedCells):
     @property
     def ends(self) -> tuple[Tensor, Tensor]:
         """The measured logits of the clean and of the corrupt run, ``[1, vocab]``."""
-        return self._clean, self.resumed.logits
+        return self._clean, self.resumed.ends
 
     def is_idle(self, layer: int, group: tuple[int, ...]) -> bool:
         """Whether what is put is what is there."""
@@ -136,8 +141,12 @@ class ResumedCells(TracedCells):
 
     def logits(self, cells: Sequence[tuple[int, tuple[int, ...]]]) -> Tensor:
         """The measured logits of some cells of one block, ``[cells, vocab]``."""
-        with self.resumed.at(cells[0][0], len(cells)):
-            return super().logits(cells)
+        layer, rows, copies, source = self._new(cells)
+
+        def edit() -> None:
+            self.site.put(layer, rows, source, copies)
+
+        return self.resumed.logits(edit, len(cells), layer, layer + 1, int(rows.min()))
 
 
 @torch.no_grad()
