@@ -47,6 +47,8 @@ __all__ = ["FEW", "Resumed", "resumed"]
 FEW = 2
 #: For so few the blocks behind an edit are run as they are.
 SOME = 8
+#: What a stream is multiplied by in a trial.
+EDITED = 1.1
 BEHIND = "; what follows by replays"
 
 
@@ -173,29 +175,36 @@ class Resumed:
     def _followed(self, start: int, stop: int) -> Replay | None:
         """What runs the blocks behind an edit, once it agrees with a trace in which a stream is edited."""
         model, side = self.model, self.side
-        try:
-            replay = Replay(model, side, observe(model, joined(side, side), [side.last] * 2))
-            replay.alone = [without_data(call) for call in self._calls]
-            about = ("followed", self.stack, start, stop, replay.about, state_of(model))
-            if about in known(model):
-                return replay
-            position, block = side.length // 2, (model.vision.layers if self.stack == "vision" else model.layers)[start]
-
-            def edit() -> None:
-                stream = block.layer_output.clone()
-                stream[..., 0 if self.stack == "vision" else position :, :] *= 1.1
-                block.layer_output = stream
-
-            with torch.no_grad(), self.at(start, 2):
-                theirs = self._traced(edit, 2)
-            ours = self._replayed(replay, edit, 2, start, stop, position)
-            if not agree(ours, theirs, next(model.embed_tokens._module.parameters()).dtype):
-                return None
-        except Exception:
+        for shares in (True, False):
             # Whatever a stack does that was not foreseen, the trace itself is right.
-            return None
-        known(model)[about] = True
-        return replay
+            with suppress(Exception):
+                replay = Replay(model, side, observe(model, joined(side, side), [side.last] * 2))
+                if any(call.shared for call in replay.run.calls):
+                    # What an edited block leaves for others behind the edit is not the run's.
+                    return None
+                replay.alone, replay.shares = [without_data(call) for call in self._calls], shares
+                about = ("followed", self.stack, start, stop, replay.about, state_of(model))
+                if about not in known(model):
+                    known(model)[about] = self._agrees(replay, start, stop)
+                if known(model)[about]:
+                    return replay
+        return None
+
+    @torch.no_grad()
+    def _agrees(self, replay: Replay, start: int, stop: int) -> bool:
+        """Whether a replay is what a trace does, where half of the text, or the whole tower, is edited at a block."""
+        tower, position = self.stack == "vision", self.side.length // 2
+        block = (self.model.vision.layers if tower else self.model.layers)[start]
+
+        def edit() -> None:
+            stream = block.layer_output.clone()
+            stream[:, 0 if tower else position :] *= EDITED
+            block.layer_output = stream
+
+        with self.at(start, 2):
+            theirs = self._traced(edit, 2)
+        ours = self._replayed(replay, edit, 2, start, stop, position)
+        return agree(ours, theirs, next(self.model.embed_tokens._module.parameters()).dtype)
 
     def _passing(self, start: int, copies: int) -> Callable[..., Any]:
         """What text blocks before one return: the last of them its stream, and the others what they are given."""
@@ -205,6 +214,9 @@ class Resumed:
         def answer(number: int, _run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             left = self._one[number]
             if number == last:
+                # What blocks before left for later ones in a mapping that all are passed.
+                for name, held in split(args, kwargs)[1].shared.items():
+                    _complete(held, self._calls[start].kwargs[name], copies)
                 stream = first(left).expand(copies, -1, -1).clone()
             else:
                 stream, _ = split(args, kwargs)
@@ -279,6 +291,19 @@ def _without_text(model: StandardizedTransformer, side: Side) -> None:
 
     with suppress(Reached), standing_in(text_blocks(model)[:1], answer):
         forward(model, repeated(side.encoding, 2), [side.last] * 2)
+
+
+def _complete(mapping: Any, noted: Mapping[Any, Any], copies: int) -> None:
+    """Put what was noted of one prompt into a mapping where it lacks it, for some copies."""
+
+    def spread(held: Any) -> Any:
+        if isinstance(held, Tensor):
+            return held.detach().expand(copies, *held.shape[1:])
+        return type(held)(spread(one) for one in held) if type(held) in (tuple, list) else held
+
+    for key, held in noted.items():
+        if key not in mapping:
+            mapping[key] = spread(held)
 
 
 @contextmanager
