@@ -12,6 +12,9 @@ hooks
     One forward of the same module per cell with one PyTorch hook on one block, which is what TransformerLens' patching
     does.
 
+An ablation of the same cells by zero, and a knockout that cuts the last position's edge to each of these positions in
+each block, are held against one ``model.trace`` per cell as well.
+
 On the two trained checkpoints of the package, whose forward takes a few milliseconds, and on a random model in LLaVA's
 shape of 150M parameters with 300 image tokens, of which every 20th position is swept on every block. The slow ways run
 an even share of the cells (`share`), and their time is scaled to all of them; the sweep by `patch` is whole, with its
@@ -37,7 +40,7 @@ from transformers import CLIPVisionConfig, LlamaConfig, LlavaConfig, LlavaForCon
 from transformers.utils import logging
 
 from belvedere import StandardizedTransformer, shapes
-from belvedere.experiments import Metric, PatchResult, logit_difference, patch
+from belvedere.experiments import Metric, PatchResult, ablate, knockout, logit_difference, patch
 
 VALUE = "layers.layer_output"
 IMAGE_TOKEN, SIDE, PATCHES = 5, 16, 300
@@ -135,6 +138,71 @@ def by_traces(case: Case) -> Tensor:
 
 
 @torch.no_grad()
+def ablated(case: Case) -> Tensor:
+    """One trace per ablated cell."""
+    model, scores = case.model, []
+    for block, position in case.cells:
+        with model.trace(**case.clean):
+            stream = model.layers[block].layer_output.clone()
+            stream[:, position] = 0
+            model.layers[block].layer_output = stream
+            logits = nnsight.save(model.logits[:, -1])
+        scores.append(case.metric(logits))
+    return torch.cat(scores)
+
+
+def cuts(case: Case) -> tuple[list[int], list[tuple[int, int]]]:
+    """The blocks with a pattern, and each cut by block and position."""
+    having = [number for number, layer in enumerate(case.model.layers) if "self_attn" in vars(layer)]
+    return having, [(block, position) for block in having for position in case.positions[:-1]]
+
+
+@torch.no_grad()
+def cut(case: Case) -> Tensor:
+    """One trace per edge that is cut."""
+    model, scores = case.model, []
+    for block, position in cuts(case)[1][:: case.every]:
+        with model.trace(**case.clean):
+            host = model.layers[block].self_attn
+            pattern = host.attention_probabilities.clone()
+            pattern[:, :, -1, position] = 0
+            pattern[:, :, -1] /= pattern[:, :, -1].sum(-1, keepdim=True)
+            host.attention_probabilities = pattern
+            logits = nnsight.save(model.logits[:, -1])
+        scores.append(case.metric(logits))
+    return torch.cat(scores)
+
+
+def by_ablate(case: Case) -> Tensor:
+    """The ablation."""
+    return ablate(case.model, case.clean, VALUE, case.metric, positions=case.positions, progress=False).raw.flatten()
+
+
+def by_knockout(case: Case) -> Tensor:
+    """The knockout, by block and then by position."""
+    last = case.clean["input_ids"].shape[1] - 1
+    edges = {str(position): ([last], [position]) for position in case.positions[:-1]}
+    given = (case.model, case.clean, edges, case.metric)
+    return knockout(*given, layers=cuts(case)[0], window=1, progress=False).raw.T.flatten()
+
+
+def others(case: Case, rounds: int, clock: Callable[[], float]) -> None:
+    """Ablation and knockout."""
+    for name, fast, slow in (("ablation", by_ablate, ablated), ("knockout", by_knockout, cut)):
+        ratios, apart = list[float](), 0.0
+        for round in range(rounds + 1):
+            ours, scores = timed(fast, case, clock)
+            seconds, theirs = timed(slow, case, clock)
+            apart = max(apart, float((scores[:: case.every] - theirs).abs().max()))
+            if round or not rounds:
+                ratios.append(seconds * len(scores) / len(theirs) / ours)
+        counted = flops(lambda slow=slow: slow(case)) * len(scores) / len(theirs) / flops(lambda fast=fast: fast(case))
+        shown = f"{statistics.median(ratios):.1f} ({min(ratios):.1f}-{max(ratios):.1f})"
+        print(f"{'':<16}{name}, {len(scores)} cells: trace / sweep {shown}, FLOPs {counted:.1f}, ", end="")
+        print(f"largest difference {apart:.1e}", flush=True)
+
+
+@torch.no_grad()
 def by_hooks(case: Case) -> Tensor:
     """One hooked forward per cell."""
     module, blocks = case.model._module, [layer._module for layer in case.model.layers]
@@ -220,10 +288,9 @@ def main() -> None:
     logging.set_verbosity_error()
     print(f"torch {torch.__version__}; {clock.__name__}, {given.threads} threads")
     for name in given.only or [*shapes.CHECKPOINTS, "random-llava"]:
-        if name == "random-llava":
-            run(random(), 0, clock)
-        else:
-            run(trained(name), given.rounds, clock)
+        case, rounds = (random(), 0) if name == "random-llava" else (trained(name), given.rounds)
+        run(case, rounds, clock)
+        others(case, rounds, clock)
 
 
 if __name__ == "__main__":
