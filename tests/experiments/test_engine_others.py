@@ -9,6 +9,8 @@ from test_engine import ALL, BOTH, METRIC, TOWER_BOTH, TOWER_TRACED, TRACED, flo
 
 from belvedere import StandardizedTransformer, shapes
 from belvedere.experiments import ablate, attribute, knockout, logit_difference, stand_in
+from belvedere.experiments.engine.masked import Masked
+from belvedere.experiments.engine.replay import Replay
 from belvedere.experiments.engine.resumed import BEHIND, SOME, Resumed
 from belvedere.testing import build
 
@@ -139,11 +141,43 @@ def test_a_knockout_equals_one_trace_per_cell(name, stack, window, renormalize):
     }[stack]
     named = {str(number): pair for number, pair in enumerate(edges)}
     result = knockout(model, shown, named, metric, stack=stack, window=window, renormalize=renormalize)
-    assert result.settings["cells"] in (way := TOWER_TRACED if stack == "vision" else TRACED, way + BEHIND)
-    assert result.settings["cells"].endswith(BEHIND) == (len(edges) * len(result.windows) > SOME)
+    way = TOWER_TRACED if stack == "vision" else TRACED
+    if len(edges) * len(result.windows) > SOME:
+        way = Masked.WAY if renormalize and stack == "text" else way + BEHIND
+    assert result.settings["cells"] == way
     by_hand = naive.cut(model, shown, stack, edges, metric, result.windows, renormalize)
     torch.testing.assert_close(result.raw, by_hand, **CLOSE)
     assert (by_hand - result.plain).abs().max() > 1e-4
+
+
+@pytest.mark.parametrize("window", [2, None])
+@pytest.mark.parametrize("name", [*NAMES, "gemma3", "lfm2_vl", "llama4"])
+def test_many_cuts_by_masks_equal_one_trace_per_cell(name, window):
+    if name in ("gemma3", "lfm2_vl", "llama4"):
+        model, shown, metric = model_of(name), pair_of(name)[0], METRIC
+    else:
+        model, shown, _, metric = single(name)
+    last = shown["input_ids"].shape[1] - 1
+    edges = [([last], [number]) for number in range(1, last)][:8]
+    # Of the last one's rows nothing is left.
+    edges += [([last - 1, last - 2], [2, 3]), ([2, last], [0, 1, 2])]
+    named = {str(number): pair for number, pair in enumerate(edges)}
+    result = knockout(model, shown, named, metric, window=window)
+    assert result.settings["cells"] == Masked.WAY
+    by_hand = naive.cut(model, shown, "text", edges, metric, result.windows, True)
+    torch.testing.assert_close(result.raw, by_hand, **CLOSE)
+    assert (by_hand - result.plain).abs().max() > 1e-4
+
+
+def test_masks_that_do_not_agree_are_not_used(monkeypatch):
+    cut = Replay._cut
+    monkeypatch.setattr(Replay, "_cut", lambda self, number, *given: cut(self, number, *given) if number else given[1:])
+    model, shown = StandardizedTransformer(build("llava").double()), pair_of("llava")[0]
+    edges = [([20], [number]) for number in range(4, 14)]
+    result = knockout(model, shown, {str(number): pair for number, pair in enumerate(edges)}, METRIC)
+    assert result.settings["cells"] == TRACED
+    by_hand = naive.cut(model, shown, "text", edges, METRIC, result.windows, True)
+    torch.testing.assert_close(result.raw, by_hand, **CLOSE)
 
 
 def test_edges_that_nobody_attends_along_are_not_run():
@@ -255,10 +289,10 @@ def test_a_knockout_counts_fewer_operations_than_whole_forwards(stack, least):
 def test_the_tower_does_not_run_for_a_cut_in_the_text():
     model, shown, counts = model_of("qwen3_vl"), pair_of("qwen3_vl")[0], []
     pairs = {str(number): ([20], [number]) for number in range(4, 16)}
-    knockout(model, shown, pairs, METRIC, window=1)
+    knockout(model, shown, pairs, METRIC, window=1, renormalize=False)
     hook = model.vision.layers[0]._module.register_forward_hook(lambda *_: counts.append("tower"))
     first = model.layers[0]._module.register_forward_hook(lambda *_: counts.append("text"))
-    result = knockout(model, shown, pairs, METRIC, window=1, batch_cells=1)
+    result = knockout(model, shown, pairs, METRIC, window=1, batch_cells=1, renormalize=False)
     hook.remove()
     first.remove()
     assert result.settings["cells"] == TRACED + BEHIND
@@ -272,7 +306,7 @@ def test_the_tower_does_not_run_for_a_cut_in_the_text():
 def test_the_model_is_as_it_was_after_an_error_in_a_cell(stack, monkeypatch):
     model, shown = model_of("llava"), pair_of("llava")[0]
     pairs = {str(number): ([3], [number]) for number in range(3)}
-    knockout(model, shown, pairs, METRIC, stack=stack, window=1)
+    knockout(model, shown, pairs, METRIC, stack=stack, window=1, renormalize=False)
     with model.trace(**shown):
         before = model.logits.save()
     hooks = [(dict(part._forward_hooks), vars(part).get("forward")) for part in model._module.modules()]
@@ -282,7 +316,7 @@ def test_the_model_is_as_it_was_after_an_error_in_a_cell(stack, monkeypatch):
 
     monkeypatch.setattr(sys.modules[knockout.__module__], "without", broken)
     with pytest.raises(ZeroDivisionError):
-        knockout(model, shown, pairs, METRIC, stack=stack, window=1)
+        knockout(model, shown, pairs, METRIC, stack=stack, window=1, renormalize=False)
     assert hooks == [(dict(part._forward_hooks), vars(part).get("forward")) for part in model._module.modules()]
     with model.trace(**shown):
         after = model.logits.save()

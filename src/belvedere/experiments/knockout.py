@@ -19,7 +19,7 @@ from torch import Tensor
 
 from belvedere.components.standard import blocks
 from belvedere.errors import InputError
-from belvedere.experiments.engine import Resumed, resumed
+from belvedere.experiments.engine import SOME, Masked, Resumed, masked, resumed
 from belvedere.experiments.metrics import Metric, bound, measured, metric_name
 from belvedere.experiments.patterns import Patterns, without
 from belvedere.experiments.progress import Bar
@@ -79,7 +79,7 @@ def knockout(
     windows = _windows(list(patterns.hosts), window)
     if batch_cells is not None and batch_cells < 1:
         raise InputError(f"batch_cells is {batch_cells}; at least one cut goes into a forward")
-    masses, most = _masses(model, side, patterns, cuts)
+    masses, bare, most = _masses(model, side, patterns, cuts)
     order = list(patterns.hosts)
     spans = [[order.index(number) for number in span] for span in windows]
     # What nobody attends to in any of the blocks is not there to be cut.
@@ -88,6 +88,9 @@ def knockout(
     ]
     starts, stops = ([windows[span][end] for _, span in cells] for end in (0, -1))
     begun, logits, way = resumed(model, side, stack, starts, [last + 1 for last in stops])
+    by_masks = _by_masks(begun, patterns, len(cells)) if renormalize and heads is None else None
+    if by_masks is not None:
+        way = {"cells": by_masks.WAY}
     metric = bound(metric, logits)
     plain = float(measured(metric, logits))
     scores = torch.full((len(cuts), len(windows)), plain)
@@ -95,7 +98,11 @@ def knockout(
         bar.advance(scores.numel() - len(cells))
         for some in _batches(cells, most if batch_cells is None else batch_cells):
             made = [(cuts[cut], windows[span]) for cut, span in some]
-            found = measured(metric, _logits(model, side, patterns, made, renormalize, begun))
+            # A row of which nothing is left is zero, and no softmax.
+            if by_masks is not None and not any(bare[cut, spans[span]].any() for cut, span in some):
+                found = measured(metric, _masked(by_masks, made))
+            else:
+                found = measured(metric, _logits(model, side, patterns, made, renormalize, begun))
             scores[[cut for cut, _ in some], [span for _, span in some]] = found.float().cpu()
             bar.advance(len(some))
     return KnockoutResult(
@@ -243,11 +250,20 @@ def _windows(layers: list[int], window: int | None) -> tuple[tuple[int, ...], ..
 
 
 @torch.no_grad()
-def _masses(model: StandardizedTransformer, side: Side, patterns: Patterns, cuts: list[Cut]) -> tuple[Tensor, int]:
+def _masses(
+    model: StandardizedTransformer, side: Side, patterns: Patterns, cuts: list[Cut]
+) -> tuple[Tensor, Tensor, int]:
     """How much attention each pair's edges carry in each block of the untouched run, ``[edges, block]``.
 
-    And how many copies of the prompt keep the patterns of a block small.
+    And where they leave a row hardly anything, ``[edges, block]``; and how many copies of the prompt keep the patterns
+    of a block small.
     """
+
+    def is_bare(held: list[tuple[int, Tensor]], cut: Cut) -> Tensor:
+        laid = [(pattern, cut.over(pattern, start)) for start, pattern in held]
+        left = [(pattern.float().masked_fill(edges, 0).sum(-1), edges.any(-1)) for pattern, edges in laid]
+        least = torch.finfo(held[0][1].dtype).eps ** 0.5
+        return torch.stack([((rest < least) & touched).any() for rest, touched in left]).any().cpu()
 
     def mass(held: list[tuple[int, Tensor]], cut: Cut) -> Tensor:
         laid = [(pattern.float(), cut.over(pattern, start)) for start, pattern in held]
@@ -255,13 +271,15 @@ def _masses(model: StandardizedTransformer, side: Side, patterns: Patterns, cuts
         heads = held[0][1].shape[0] if cut.heads is None else len(cut.heads)
         return (total / (heads * len(cut.queries))).cpu()
 
-    def look(held: list[tuple[int, Tensor]]) -> tuple[list[Tensor], int]:
-        return [mass(held, cut) for cut in cuts], sum(pattern.numel() for _, pattern in held)
+    def look(held: list[tuple[int, Tensor]]) -> tuple[list[Tensor], list[Tensor], int]:
+        masses, bare = ([see(held, cut) for cut in cuts] for see in (mass, is_bare))
+        return masses, bare, sum(pattern.numel() for _, pattern in held)
 
     with model.trace(**side.encoding):
         found = nnsight.save([look(held) for held in _each(patterns)])
-    most = max(1, min(CELLS, NUMBERS // max(size for _, size in found)))
-    return torch.stack([torch.stack(each) for each, _ in found], 1), most
+    most = max(1, min(CELLS, NUMBERS // max(size for *_, size in found)))
+    masses, bare = (torch.stack([torch.stack(each[which]) for each in found], 1) for which in (0, 1))
+    return masses, bare, most
 
 
 def _each(patterns: Patterns) -> Iterable[list[tuple[int, Tensor]]]:
@@ -275,6 +293,27 @@ def _batches(cells: list[tuple[int, int]], size: int) -> Iterable[list[tuple[int
         found = list(alike)
         for first in range(0, len(found), size):
             yield found[first : first + size]
+
+
+def _by_masks(begun: Resumed | None, patterns: Patterns, count: int) -> Masked | None:
+    """Cuts by masks, where they are cuts of the patterns too and there are enough of them for a trial."""
+    if begun is None or begun.stack != "text" or count <= SOME:
+        return None
+    layers = tuple(patterns.hosts)
+
+    def traced(queries: Tensor, keys: Tensor) -> Tensor:
+        cut = Cut(queries=queries, keys=keys, heads=None)
+        return _logits(begun.model, begun.side, patterns, [(cut, layers)] * 2, True, begun)
+
+    return masked(begun, layers, traced)
+
+
+def _masked(by_masks: Masked, cells: list[Cell]) -> Tensor:
+    """The next token's logits of a copy of the prompt per cell, by masks: ``[cells, vocab]``."""
+    length = by_masks.side.length
+    every = torch.empty(()).expand(1, length, length)
+    edges = torch.stack([cut.over(every, 0) for cut, _ in cells])
+    return by_masks.logits(dict.fromkeys(cells[0][1], edges), min(int(cut.queries.min()) for cut, _ in cells))
 
 
 @torch.no_grad()

@@ -12,9 +12,24 @@ agree, and where a stack does what cannot be taken up in the middle, every cell 
 """
 
 from belvedere.experiments.engine.choice import Cells, cells_of
+from belvedere.experiments.engine.masked import Masked, masked
 from belvedere.experiments.engine.pace import Pace, memory_of
-from belvedere.experiments.engine.resumed import Resumed, resumed
+from belvedere.experiments.engine.resumed import SOME, Resumed, resumed
 from belvedere.experiments.engine.saved import Scores, digest, digest_of
 from belvedere.experiments.engine.sweep import Sweep
 
-__all__ = ["Cells", "Pace", "Resumed", "Scores", "Sweep", "cells_of", "digest", "digest_of", "memory_of", "resumed"]
+__all__ = [
+    "SOME",
+    "Cells",
+    "Masked",
+    "Pace",
+    "Resumed",
+    "Scores",
+    "Sweep",
+    "cells_of",
+    "digest",
+    "digest_of",
+    "masked",
+    "memory_of",
+    "resumed",
+]

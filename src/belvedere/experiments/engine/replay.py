@@ -79,6 +79,8 @@ class Replay:
         self.model, self.side, self.run = model, side, run
         #: Whether positions before the first patched one are shared by all copies.
         self.shares = True
+        #: Edges that are cut, by block: ``[copies, heads or 1, query, key]``.
+        self.edges: Mapping[int, Tensor] = {}
         found = text_blocks(model)
         self.blocks = _lean(found)
         pairs = zip(found, self.blocks, strict=True)
@@ -212,12 +214,36 @@ class Replay:
             # What an earlier block of this replay left in it, later ones find.
             kwargs[name] = kwargs[name] if shared is None else shared.setdefault(id(held), kwargs[name])
         args, kwargs = call.given(args, kwargs, cache)
-        if copies.start and self._is_bare(number):
+        if (copies.start or number in self.edges) and self._is_bare(number):
             causal = self._triangle[:, :, copies.start : copies.stop].to(hidden.device)
             args, kwargs = call.given(args, kwargs, causal, place=self._mask_place(number))
+        if number in self.edges:
+            args, kwargs = self._cut(number, copies, args, kwargs)
         if call.keyword:
             return self.blocks[number](*args, **{call.keyword: hidden, **kwargs})
         return self.blocks[number](hidden, *args, **kwargs)
+
+    def _cut(
+        self, number: int, copies: Copies, args: list[Any], kwargs: dict[str, Any]
+    ) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments with edges cut in every mask among them.
+
+        Raises:
+            InputError: There is none.
+        """
+        call, edges = self.run.calls[number], self.edges[number][:, :, copies.start : copies.stop]
+        passed: list[tuple[str | int, Any]] = [*enumerate(call.args), *call.kwargs.items()]
+        places = [place for place, held in passed if is_square(held, self.length)]
+        if self._is_bare(number):
+            places = [place for place, _ in passed if place == self._mask_place(number)]
+        if not places:
+            raise InputError(f"block {number} is called with no mask over pairs of positions")
+        for place in places:
+            mask = args[place] if isinstance(place, int) else kwargs[place]
+            gone = edges.to(mask.device)
+            lowest = False if mask.dtype == torch.bool else torch.finfo(mask.dtype).min
+            args, kwargs = call.given(args, kwargs, torch.where(gone, lowest, mask), place=place)
+        return args, kwargs
 
     def rerun(self, number: int, rows: Tensor, answers: Mapping[torch.nn.Module, Any]) -> Tensor:
         """What leaves a block at some positions, ``[rows, hidden]``, with parts of it answered for.

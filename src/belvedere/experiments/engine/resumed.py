@@ -65,6 +65,7 @@ class Resumed:
 
     Attributes:
         ends: The measured logits of the plain run, ``[1, vocab]``.
+        calls: What the text blocks were called with.
         replay: Runs what follows an edited stretch of blocks; ``None`` where the trace does.
 
     Raises:
@@ -85,7 +86,7 @@ class Resumed:
         self.blocks = text_blocks(model) if stack == "text" else [one._module for one in model.vision.layers]
         self._before = _before_text(model) if stack == "text" else {}
         numbered = dict[Any, torch.nn.Module](enumerate(self.blocks))
-        with noting_calls(model) as self._calls, _noting({**self._before, **numbered}) as self._one:
+        with noting_calls(model) as self.calls, _noting({**self._before, **numbered}) as self._one:
             self.ends = next_logits(model, side) if plain is None else plain()
         grows = self._before if stack == "text" else numbered
         grows = {key: module for key, module in grows.items() if key in self._one}
@@ -182,7 +183,7 @@ class Resumed:
                 if any(call.shared for call in replay.run.calls):
                     # What an edited block leaves for others behind the edit is not the run's.
                     return None
-                replay.alone, replay.shares = [without_data(call) for call in self._calls], shares
+                replay.alone, replay.shares = [without_data(call) for call in self.calls], shares
                 about = ("followed", self.stack, start, stop, replay.about, state_of(model))
                 if about not in known(model):
                     known(model)[about] = self._agrees(replay, start, stop)
@@ -216,7 +217,7 @@ class Resumed:
             if number == last:
                 # What blocks before left for later ones in a mapping that all are passed.
                 for name, held in split(args, kwargs)[1].shared.items():
-                    _complete(held, self._calls[start].kwargs[name], copies)
+                    _complete(held, self.calls[start].kwargs[name], copies)
                 stream = first(left).expand(copies, -1, -1).clone()
             else:
                 stream, _ = split(args, kwargs)
