@@ -150,10 +150,10 @@ def test_a_knockout_equals_one_trace_per_cell(name, stack, window, renormalize):
     assert (by_hand - result.plain).abs().max() > 1e-4
 
 
-@pytest.mark.parametrize("window", [2, None])
-@pytest.mark.parametrize("name", [*NAMES, "gemma3", "lfm2_vl", "llama4"])
+@pytest.mark.parametrize("window", [1, 2, None])
+@pytest.mark.parametrize("name", [*NAMES, "paligemma", "lfm2_vl", "llama4"])
 def test_many_cuts_by_masks_equal_one_trace_per_cell(name, window):
-    if name in ("gemma3", "lfm2_vl", "llama4"):
+    if name in ("paligemma", "lfm2_vl", "llama4"):
         model, shown, metric = model_of(name), pair_of(name)[0], METRIC
     else:
         model, shown, _, metric = single(name)
@@ -176,6 +176,7 @@ def test_masks_that_do_not_agree_are_not_used(monkeypatch):
     edges = [([20], [number]) for number in range(4, 14)]
     result = knockout(model, shown, {str(number): pair for number, pair in enumerate(edges)}, METRIC)
     assert result.settings["cells"] == TRACED
+    assert result.settings["because"] == "InputError: a trial by masks did not agree with a trace"
     by_hand = naive.cut(model, shown, "text", edges, METRIC, result.windows, True)
     torch.testing.assert_close(result.raw, by_hand, **CLOSE)
 
@@ -214,15 +215,19 @@ def test_steps_of_an_attribution_equal_one_trace_each(name, value):
 # What cannot be taken up in the middle
 
 
-def test_keys_that_blocks_share_are_there_where_a_run_is_taken_up():
+@pytest.mark.parametrize("renormalize", [True, False])
+def test_keys_that_blocks_share_are_there_where_a_run_is_taken_up(renormalize):
     model, shown = model_of("gemma4"), pair_of("gemma4")[0]
-    edges = [([20], [5, 6]), ([21], [8]), ([20, 21], [7])]
+    edges = [([20], [5, 6]), ([21], [8]), ([20, 21], [7]), ([21], [18]), ([21], [19])]
     named = {str(number): pair for number, pair in enumerate(edges)}
-    result = knockout(model, shown, named, METRIC, window=1)
-    # What an edited block leaves for others is its own, so that these are run and not replayed.
-    assert result.settings["cells"] == TRACED
-    assert len(edges) * len(result.windows) > SOME
-    by_hand = naive.cut(model, shown, "text", edges, METRIC, result.windows, True)
+    result = knockout(model, shown, named, METRIC, window=1, renormalize=renormalize)
+    if renormalize:
+        assert result.settings["cells"] == Masked.WAY
+    else:
+        # What an edited block leaves for others is its own, so that these are run and not replayed.
+        assert result.settings["cells"] == TRACED
+        assert "leave something for others" in result.settings["because"]
+    by_hand = naive.cut(model, shown, "text", edges, METRIC, result.windows, renormalize)
     torch.testing.assert_close(result.raw, by_hand, **CLOSE)
 
 

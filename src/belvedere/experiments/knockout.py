@@ -7,7 +7,7 @@ written, so it needs no eager attention and no mask, and works in packed towers 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, product
 from operator import itemgetter
@@ -88,9 +88,9 @@ def knockout(
     ]
     starts, stops = ([windows[span][end] for _, span in cells] for end in (0, -1))
     begun, logits, way = resumed(model, side, stack, starts, [last + 1 for last in stops])
-    by_masks = _by_masks(begun, patterns, len(cells)) if renormalize and heads is None else None
-    if by_masks is not None:
-        way = {"cells": by_masks.WAY}
+    by_masks = None
+    if begun is not None and stack == "text" and renormalize and heads is None and len(cells) > SOME:
+        by_masks, way = _by_masks(begun, patterns)
     metric = bound(metric, logits)
     plain = float(measured(metric, logits))
     scores = torch.full((len(cuts), len(windows)), plain)
@@ -295,17 +295,14 @@ def _batches(cells: list[tuple[int, int]], size: int) -> Iterable[list[tuple[int
             yield found[first : first + size]
 
 
-def _by_masks(begun: Resumed | None, patterns: Patterns, count: int) -> Masked | None:
-    """Cuts by masks, where they are cuts of the patterns too and there are enough of them for a trial."""
-    if begun is None or begun.stack != "text" or count <= SOME:
-        return None
-    layers = tuple(patterns.hosts)
+def _by_masks(begun: Resumed, patterns: Patterns) -> tuple[Masked | None, dict[str, str]]:
+    """Cuts by masks, where they are cuts of the patterns too, and how cells are run."""
 
-    def traced(queries: Tensor, keys: Tensor) -> Tensor:
+    def traced(queries: Tensor, keys: Tensor, layers: Sequence[int]) -> Tensor:
         cut = Cut(queries=queries, keys=keys, heads=None)
-        return _logits(begun.model, begun.side, patterns, [(cut, layers)] * 2, True, begun)
+        return _logits(begun.model, begun.side, patterns, [(cut, tuple(layers))] * 2, True, begun)
 
-    return masked(begun, layers, traced)
+    return masked(begun, tuple(patterns.hosts), traced)
 
 
 def _masked(by_masks: Masked, cells: list[Cell]) -> Tensor:

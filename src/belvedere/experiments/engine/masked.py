@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from belvedere.errors import InputError
 from belvedere.experiments.engine.observed import observe, without_data
 from belvedere.experiments.engine.replay import Entry, Replay
 from belvedere.experiments.engine.trial import agree
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from belvedere.experiments.engine.resumed import Resumed
 
 __all__ = ["Masked", "masked"]
+
+Traced = Callable[[Tensor, Tensor, Sequence[int]], Tensor]
 
 
 class Masked:
@@ -62,27 +65,37 @@ class Masked:
         finally:
             replay.edges = {}
 
+    def agrees(self, layers: Sequence[int], traced: Traced) -> bool:
+        """Whether masks are cuts in a trace, where the second half of the prompt does not attend to the first."""
+        length = self.side.length
+        queries, keys = torch.arange(length // 2, length), torch.arange(length // 2)
+        edges = torch.zeros(2, 1, length, length, dtype=torch.bool)
+        edges[:, :, queries[:, None], keys] = True
+        ours = self.logits(dict.fromkeys(layers, edges), int(queries[0]))
+        dtype = next(self.model.embed_tokens._module.parameters()).dtype
+        return agree(ours, traced(queries, keys, layers), dtype)
 
-def masked(begun: Resumed, layers: Sequence[int], traced: Callable[[Tensor, Tensor], Tensor]) -> Masked | None:
-    """Cuts by masks, once they agree with cuts in a trace; ``None`` where they do not.
+
+def masked(begun: Resumed, layers: Sequence[int], traced: Traced) -> tuple[Masked | None, dict[str, str]]:
+    """Cuts by masks, once they agree with cuts in a trace.
 
     Args:
         begun: The run.
         layers: The blocks in which edges are cut.
-        traced: ``traced(queries, keys)`` gives the logits of two copies, cut between these in all of the blocks.
+        traced: Gives the logits of two copies, cut between some queries and keys in some blocks.
+
+    Returns:
+        ``None`` where they do not; and how cells are run then, with the reason.
     """
     # Whatever a stack does that was not foreseen, a trace is right.
     try:
         made = Masked(begun)
         about = ("masked", tuple(layers), made.replay.about, state_of(made.model))
         if about not in known(made.model):
-            length = made.side.length
-            queries, keys = torch.arange(length // 2, length), torch.arange(length // 2)
-            edges = torch.zeros(2, 1, length, length, dtype=torch.bool)
-            edges[:, :, queries[:, None], keys] = True
-            ours = made.logits(dict.fromkeys(layers, edges), int(queries[0]))
-            dtype = next(made.model.embed_tokens._module.parameters()).dtype
-            known(made.model)[about] = agree(ours, traced(queries, keys), dtype)
-        return made if known(made.model)[about] else None
-    except Exception:
-        return None
+            # The last block is run in another way where nothing was run before it.
+            known(made.model)[about] = all(made.agrees(span, traced) for span in (layers, layers[-1:]))
+        if not known(made.model)[about]:
+            raise InputError("a trial by masks did not agree with a trace")
+    except Exception as error:
+        return None, {"cells": begun.way, "because": f"{type(error).__name__}: {error}"}
+    return made, {"cells": made.WAY}

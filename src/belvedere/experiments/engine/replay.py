@@ -214,10 +214,12 @@ class Replay:
             # What an earlier block of this replay left in it, later ones find.
             kwargs[name] = kwargs[name] if shared is None else shared.setdefault(id(held), kwargs[name])
         args, kwargs = call.given(args, kwargs, cache)
-        if (copies.start or number in self.edges) and self._is_bare(number):
+        # Chosen rows attend to nothing: only their keys are read, or what mixes positions is answered for.
+        cuts = number in self.edges and copies.rows is None
+        if (copies.start or cuts) and self._is_bare(number):
             causal = self._triangle[:, :, copies.start : copies.stop].to(hidden.device)
             args, kwargs = call.given(args, kwargs, causal, place=self._mask_place(number))
-        if number in self.edges:
+        if cuts:
             args, kwargs = self._cut(number, copies, args, kwargs)
         if call.keyword:
             return self.blocks[number](*args, **{call.keyword: hidden, **kwargs})

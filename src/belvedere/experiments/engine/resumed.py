@@ -66,6 +66,7 @@ class Resumed:
     Attributes:
         ends: The measured logits of the plain run, ``[1, vocab]``.
         calls: What the text blocks were called with.
+        because: Why nothing is replayed, where that was asked for.
         replay: Runs what follows an edited stretch of blocks; ``None`` where the trace does.
 
     Raises:
@@ -94,6 +95,7 @@ class Resumed:
             if grows:
                 _without_text(model, side)
         self.replay: Replay | None = None
+        self.because = ""
         starts = sorted(set(starts))
         self._check(starts)
         before = [stop for stop in stops if stop < len(self.blocks) or stack == "vision"]
@@ -178,17 +180,19 @@ class Resumed:
         model, side = self.model, self.side
         for shares in (True, False):
             # Whatever a stack does that was not foreseen, the trace itself is right.
-            with suppress(Exception):
+            try:
                 replay = Replay(model, side, observe(model, joined(side, side), [side.last] * 2))
                 if any(call.shared for call in replay.run.calls):
-                    # What an edited block leaves for others behind the edit is not the run's.
-                    return None
+                    raise InputError("an edited block may leave something for others behind the edit")
                 replay.alone, replay.shares = [without_data(call) for call in self.calls], shares
                 about = ("followed", self.stack, start, stop, replay.about, state_of(model))
                 if about not in known(model):
                     known(model)[about] = self._agrees(replay, start, stop)
                 if known(model)[about]:
                     return replay
+                raise InputError("a trial by a replay did not agree with a trace")
+            except Exception as error:
+                self.because = f"{type(error).__name__}: {error}"
         return None
 
     @torch.no_grad()
@@ -269,7 +273,7 @@ def resumed(
         # Whatever a model does that was not foreseen, whole forwards are right.
         because = f"{type(error).__name__}: {error}"
         return None, next_logits(model, side), {"cells": "whole forwards", "because": because}
-    return made, made.ends, {"cells": made.way}
+    return made, made.ends, {"cells": made.way, **({"because": made.because} if made.because else {})}
 
 
 def _before_text(model: StandardizedTransformer) -> dict[Any, torch.nn.Module]:
