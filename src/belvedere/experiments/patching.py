@@ -14,9 +14,10 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from belvedere.errors import InputError
+from belvedere.experiments.columns import Columns, Heads, Positions, columns_of
 from belvedere.experiments.engine import Pace, Scores, Sweep, cells_of, digest, memory_of
 from belvedere.experiments.metrics import Metric, bound, metric_name, told_apart
-from belvedere.experiments.pairs import Groups, Pair
+from belvedere.experiments.pairs import Pair
 from belvedere.experiments.progress import Bar
 from belvedere.experiments.result import PatchResult
 from belvedere.experiments.sites import Site
@@ -36,7 +37,8 @@ def patch(
     metric: Metric,
     *,
     layers: Iterable[int] | None = None,
-    positions: Iterable[int | Iterable[int]] | None = None,
+    positions: Positions | None = None,
+    heads: Heads | None = None,
     batch_cells: int | None = None,
     progress: bool | None = None,
     file: str | PathLike[str] | None = None,
@@ -73,17 +75,17 @@ def patch(
     """
     site = Site.find(model, value, layers)
     pair = Pair.align(model, clean, corrupt)
-    groups = pair.groups(model, site, positions)
+    columns = columns_of(model, pair, site, positions, heads)
     if batch_cells is not None and batch_cells < 1:
         raise InputError(f"batch_cells is {batch_cells}; at least one cell goes into a forward")
-    return _swept(model, pair, site, groups, metric, batch_cells, progress, file)
+    return _swept(model, pair, site, columns, metric, batch_cells, progress, file)
 
 
 def _swept(
     model: StandardizedTransformer,
     pair: Pair,
     site: Site,
-    groups: Groups,
+    columns: Columns,
     metric: Metric,
     batch_cells: int | None,
     progress: bool | None,
@@ -92,21 +94,22 @@ def _swept(
     """The result of a sweep."""
     # The weights are loaded where they are not yet, as by a first trace.
     model.dispatch()
-    cells, way = cells_of(model, pair, site, groups)
+    cells, way = cells_of(model, pair, site, columns.units)
     metric = bound(metric, cells.ends[0])
     clean, corrupt = told_apart(metric, *cells.ends)
     layers = tuple(site.hosts)
     made = {"model": model_name(model), "metric": metric_name(metric)}
-    about = {"value": site.path, **made, "layers": layers, "positions": groups, "inputs": digest(pair)}
+    about = {"value": site.path, **made, "layers": layers, "positions": columns.positions, "inputs": digest(pair)}
+    about |= {"heads": columns.heads} if columns.heads else {}
     scores = Scores.of(about, (clean, corrupt), file)
     pace = Pace(memory_of(next(model.embed_tokens._module.parameters()).device), batch_cells)
     with Bar(site.path, scores.raw.numel(), progress) as bar:
-        Sweep(cells=cells, layers=layers, groups=groups, metric=metric, pace=pace).run(scores, bar)
+        Sweep(cells=cells, layers=layers, groups=columns.units, metric=metric, pace=pace).run(scores, bar)
     return PatchResult(
         effects=(scores.raw - corrupt) / (clean - corrupt),
         raw=scores.raw,
         layers=layers,
-        positions=groups,
+        **columns.labels,
         clean=clean,
         corrupt=corrupt,
         value=site.path,
