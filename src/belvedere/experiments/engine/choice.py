@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from torch import Tensor
 
 from belvedere.errors import InputError
+from belvedere.experiments.engine.features import FeatureCells
 from belvedere.experiments.engine.text import TextCells
 from belvedere.experiments.engine.tower import TowerCells
 from belvedere.experiments.engine.traced import TracedCells
@@ -95,8 +96,9 @@ def _ways(
     if site.is_tower:
         yield "from the patched tower block", lambda: TowerCells(model, pair, site, groups)
     else:
-        yield "from the patched block and position", lambda: TextCells(model, pair, site, groups)
-        yield "from the patched block", lambda: TextCells(model, pair, site, groups, shares=False)
+        kind = FeatureCells if site.is_features else TextCells
+        yield "from the patched block and position", lambda: kind(model, pair, site, groups)
+        yield "from the patched block", lambda: kind(model, pair, site, groups, shares=False)
 
 
 def _tried(cells: Tried, model: StandardizedTransformer, pair: Pair, site: Site, groups: Groups) -> Cells:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from belvedere.experiments.engine.observed import first, forward, noting
-from belvedere.experiments.engine.places import Places, by_prompt
+from belvedere.experiments.engine.places import Places, Spots, by_prompt
 from belvedere.experiments.engine.trust import shapes_of
 from belvedere.experiments.runs import joined, repeated
 from belvedere.staged import Staged, State
@@ -52,7 +52,7 @@ class TowerCells:
         leaving = dict(enumerate(self.staged.blocks))
         sides = (self.pair.corrupt, self.pair.clean)
         with (
-            noting(self.places.wanted) as self._outputs,
+            self.places.noting() as self._outputs,
             noting(leaving) as left,
             _noting_inputs(leaving) as self._entering,
         ):
@@ -104,11 +104,10 @@ class TowerCells:
         """The measured logits of some cells of one block, ``[cells, vocab]``."""
         layer = cells[0][0]
         state = self._state(len(cells))
-        rows = torch.tensor([number for _, group in cells for number in group])
-        copies = torch.tensor([copy for copy, (_, group) in enumerate(cells) for _ in group])
+        spots = Spots.of([group for _, group in cells], self.site.heads)
         stream = (self._entering if self.places.enters else self._leaving)[layer][0]
         patched = stream.repeat(len(cells), 1, 1)
-        patched[copies, rows] = self._patched(layer, rows).to(patched)
+        patched[spots.copies, spots.rows] = self._patched(layer, spots).to(patched)
         hidden = patched.reshape(state.hidden.shape)
         if self.places.enters:
             hidden = state.standard(state.calls[layer](self.staged.blocks[layer], state.native(hidden)))
@@ -125,11 +124,12 @@ class TowerCells:
         corrupt, clean = self._values(layer)
         return clean[rows.to(clean.device)], corrupt[rows.to(corrupt.device)]
 
-    def _patched(self, layer: int, rows: Tensor) -> Tensor:
+    def _patched(self, layer: int, spots: Spots) -> Tensor:
         """What the stream is at the patched positions, ``[rows, hidden]``."""
         if not self.places.inside:
-            return self.vectors(layer, rows)[0]
-        state, answers = self._state(1), self.places.answers(layer, self._outputs, rows)
+            return self.vectors(layer, spots.rows)[0]
+        state, answers = self._state(1), self.places.answers(layer, self._outputs, spots)
+        rows = spots.rows
         entering = self._entering[layer][0]
         with answered(list(answers), list(answers.values())):
             # Without what mixes positions, a block is of each row alone, so that any rows make a picture.
