@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from belvedere.errors import InputError
+from belvedere.experiments.columns import Heads, Positions, columns_of, units_at
 from belvedere.experiments.maps import MapResult
 from belvedere.experiments.metrics import Metric, bound, measured, metric_name
 from belvedere.experiments.pairs import Groups, Pair, image_tokens
@@ -67,8 +68,19 @@ class StandIn:
         """
         if layer not in self.held:
             raise InputError(f"nothing was kept of block {layer}; make the stand-in with layers=[{layer}, ...]")
+        return self._drawn(layer, self._units(positions))
+
+    def _drawn(self, layer: int, units: Sequence[int]) -> Tensor:
+        """The vectors for some units: of a position's heads each its own, of one drawn position."""
+        heads = self.site.heads
         held = self.held[layer]
-        return held[[random.Random(f"{self.seed} {number}").randrange(len(held)) for number in positions]]
+        held = held.view(len(held), heads, -1)
+        drawn = [random.Random(f"{self.seed} {unit // heads}").randrange(len(held)) for unit in units]
+        return held[drawn, [unit % heads for unit in units]]
+
+    def _units(self, positions: Sequence[int]) -> list[int]:
+        """All heads of some positions."""
+        return [number * self.site.heads + head for number in positions for head in range(self.site.heads)]
 
     def put(self, layer: int, positions: Sequence[int], copies: Sequence[int] | None = None) -> None:
         """Inside a trace: write it at some positions of a block.
@@ -79,12 +91,29 @@ class StandIn:
             copies: Where the trace runs several copies of a prompt: the copy of each position, from 0; the last copy
                 must be among them.
         """
-        rows = torch.tensor(list(positions))
+        heads = self.site.heads
+        self.put_units(
+            layer, self._units(positions), None if copies is None else [copy for copy in copies for _ in range(heads)]
+        )
+
+    def put_units(self, layer: int, units: Sequence[int], copies: Sequence[int] | None = None) -> None:
+        """Inside a trace: write it at some units of the site: positions, or heads of positions.
+
+        Args:
+            layer: The block.
+            units: The units, ``position * heads + head``.
+            copies: The copy of each unit, as for `put`.
+
+        Raises:
+            InputError: The block was not asked for.
+        """
+        if self.by != "zero" and layer not in self.held:
+            raise InputError(f"nothing was kept of block {layer}; make the stand-in with layers=[{layer}, ...]")
+        rows = torch.tensor(list(units))
         if copies is not None:
-            held = self.site.read(layer)
             # A padded tower has more rows than patches, so a copy's length is read off the value.
-            rows = rows + torch.tensor(list(copies)) * (held.shape[0] * held.shape[1] // (max(copies) + 1))
-        new = torch.zeros_like(self.site.rows(layer, rows)) if self.by == "zero" else self.vectors(layer, positions)
+            rows = rows + torch.tensor(list(copies)) * (self.site.count(self.site.read(layer)) // (max(copies) + 1))
+        new = torch.zeros_like(self.site.rows(layer, rows)) if self.by == "zero" else self._drawn(layer, units)
         self.site.put(layer, rows, new)
 
 
@@ -182,7 +211,8 @@ def ablate(
     references: Iterable[Mapping[str, Any]] = (),
     at: Where | None = None,
     layers: Iterable[int] | None = None,
-    positions: Iterable[int | Iterable[int]] | None = None,
+    positions: Positions | None = None,
+    heads: Heads | None = None,
     batch_cells: int = 32,
     seed: int = 0,
     progress: bool | None = None,
@@ -198,7 +228,8 @@ def ablate(
         references: The other inputs that a mean or a resampled vector comes from.
         at: Their positions that count, as for `stand_in`.
         layers: The blocks; by default all that have the value.
-        positions: The positions, or lists of positions that are ablated together; by default as for `patch`.
+        positions: The positions, as for `patch`.
+        heads: The heads, as for `patch`.
         batch_cells: How many cells share one forward.
         seed: What draws follow from.
         progress: Whether to show a bar.
@@ -215,7 +246,8 @@ def ablate(
         raise InputError(f"the stand-in is made of {by.site.path} and cannot stand for {value}; make one of that")
     site = Site.find(model, value, layers)
     side = encoded(model, shown, "shown")
-    groups = Pair(clean=side, corrupt=side).groups(model, site, positions)
+    columns = columns_of(model, Pair(clean=side, corrupt=side), site, positions, heads)
+    groups = columns.units
     logits = next_logits(model, side)
     metric = bound(metric, logits)
     plain = float(measured(metric, logits))
@@ -228,7 +260,7 @@ def ablate(
         raw=raw,
         plain=plain,
         layers=tuple(site.hosts),
-        positions=groups,
+        **columns.labels,
         value=value,
         settings={"model": model_name(model), "metric": metric_name(metric), "by": by.by},
     )
@@ -243,10 +275,11 @@ def _usual(model: StandardizedTransformer, side: Side, site: Site) -> Where:
 
 @torch.no_grad()
 def _rows(model: StandardizedTransformer, side: Side, site: Site, rows: tuple[int, ...]) -> dict[int, Tensor]:
-    wanted = torch.tensor(rows)
+    """What some positions hold on each block, ``[positions, heads * width]``."""
+    wanted = torch.tensor([unit for group in units_at(model, side, site, (rows,)) for unit in group])
     with model.trace(**side.encoding):
         held: dict[int, Tensor] = nnsight.save({layer: site.rows(layer, wanted) for layer in site.hosts})
-    return held
+    return {layer: one.view(len(rows), -1) for layer, one in held.items()}
 
 
 def _batches(site: Site, groups: Groups, cells: int) -> Iterator[tuple[int, Groups]]:
@@ -281,6 +314,6 @@ def _logits(
     copies = [copy for copy, group in enumerate(cells) for _ in group]
     positions = [number for group in cells for number in group]
     with model.trace(**repeated(side.encoding, len(cells))):
-        new.put(layer, positions, copies)
+        new.put_units(layer, positions, copies)
         logits: Tensor = nnsight.save(model.logits[:, side.last].float())
     return logits

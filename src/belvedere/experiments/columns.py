@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 from belvedere.errors import InputError
 from belvedere.experiments.maps import named
 from belvedere.experiments.pairs import Groups, Pair, image_tokens
+from belvedere.experiments.runs import Side
 from belvedere.experiments.sites import Site
 from belvedere.experiments.where import Inside, Where, positions_of, spoken
 
 if TYPE_CHECKING:
     from belvedere.standardized import StandardizedTransformer
 
-__all__ = ["Columns", "Heads", "Positions", "columns_of"]
+__all__ = ["Columns", "Heads", "Positions", "columns_of", "units_at"]
 
 #: One set of positions, or several, each a column; numbers of a list are a column each.
 Positions = Where | Iterable[Where]
@@ -68,7 +69,7 @@ def columns_of(
         if heads is not None:
             raise InputError(f"{site.path} has no heads; leave `heads` out, or patch layers.attention_head_outputs")
         groups, names = _groups(model, pair, site, positions)
-        return Columns(positions=groups, names=names, units=_units(model, pair, site, groups))
+        return Columns(positions=groups, names=names, units=units_at(model, pair.corrupt, site, groups))
     rows = _heads(site, heads)
     groups, names = _groups(model, pair, site, "all" if positions is None else positions)
     names = names or tuple(named(group) for group in groups)
@@ -115,11 +116,16 @@ def _group(model: StandardizedTransformer, pair: Pair, site: Site, entry: Where,
     return tuple(number % length for number in numbers)
 
 
-def _units(model: StandardizedTransformer, pair: Pair, site: Site, groups: Groups) -> Groups:
-    """The units at positions: these themselves, or the features that are written over them."""
+def units_at(model: StandardizedTransformer, side: Side, site: Site, groups: Groups) -> Groups:
+    """The units at positions: these themselves, all heads there, or the features that are written over them.
+
+    Raises:
+        InputError: Features are asked for at a position that is no image token.
+    """
     if not site.is_features:
-        return groups
-    tokens = image_tokens(model, pair.corrupt).tolist()
+        heads = range(site.heads)
+        return tuple(tuple(number * site.heads + head for number in group for head in heads) for group in groups)
+    tokens = image_tokens(model, side).tolist()
     order = {number: row for row, number in enumerate(tokens)}
     others = [number for group in groups for number in group if number not in order]
     if others:

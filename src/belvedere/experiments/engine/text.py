@@ -112,7 +112,7 @@ class TextCells:
 
     def cut(self, layer: int, group: tuple[int, ...]) -> int:
         """The first position that a cell runs."""
-        return int(self.replay.last_cuts(self._start(layer))[min(*self._rows(layer, group), self.replay.side.last)])
+        return int(self.replay.last_cuts(self._start(layer))[min([*self._rows(layer, group), self.replay.side.last])])
 
     def work(self, layer: int, cut: int) -> tuple[int, int]:
         """How many rows of how many blocks a cell runs."""
