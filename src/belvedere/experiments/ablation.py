@@ -66,14 +66,13 @@ class StandIn:
         Raises:
             InputError: The block was not asked for.
         """
-        if layer not in self.held:
-            raise InputError(f"nothing was kept of block {layer}; make the stand-in with layers=[{layer}, ...]")
         return self._drawn(layer, self._units(positions))
 
     def _drawn(self, layer: int, units: Sequence[int]) -> Tensor:
         """The vectors for some units: of a position's heads each its own, of one drawn position."""
-        heads = self.site.heads
-        held = self.held[layer]
+        if layer not in self.held:
+            raise InputError(f"nothing was kept of block {layer}; make the stand-in with layers=[{layer}, ...]")
+        heads, held = self.site.heads, self.held[layer]
         held = held.view(len(held), heads, -1)
         drawn = [random.Random(f"{self.seed} {unit // heads}").randrange(len(held)) for unit in units]
         return held[drawn, [unit % heads for unit in units]]
@@ -103,12 +102,7 @@ class StandIn:
             layer: The block.
             units: The units, ``position * heads + head``.
             copies: The copy of each unit, as for `put`.
-
-        Raises:
-            InputError: The block was not asked for.
         """
-        if self.by != "zero" and layer not in self.held:
-            raise InputError(f"nothing was kept of block {layer}; make the stand-in with layers=[{layer}, ...]")
         rows = torch.tensor(list(units))
         if copies is not None:
             # A padded tower has more rows than patches, so a copy's length is read off the value.
