@@ -8,7 +8,7 @@ from test_engine import METRIC, model_of, pair_of
 
 from belvedere import InputError, Unavailable, shapes
 from belvedere.experiments import Inside, PatchResult, ablate, attribute, logit_difference, patch, stand_in, token_boxes
-from belvedere.testing import ROWS
+from belvedere.testing import ROWS, build
 
 BOTH, BLOCK, TOWER, ALL = (
     "from the patched block and position",
@@ -127,6 +127,76 @@ def test_a_block_with_fewer_keys_is_left_out_or_told():
     assert len(result.layers) < model_of("qwen3_5").num_layers
 
 
+# A state
+
+
+@torch.no_grad()
+def states_swept(raw, clean, corrupt, metric, turn, position, groups, monkeypatch):
+    """The metric with the state of one mixer, the ``turn``-th to run, exchanged between two halves of its kernel."""
+    from transformers.models.qwen3_5 import modeling_qwen3_5
+
+    kernel, kept = modeling_qwen3_5.torch_chunk_gated_delta_rule, []
+
+    def half(args, kwargs, part, state):
+        rest = {**kwargs, "g": kwargs["g"][:, part], "beta": kwargs["beta"][:, part]}
+        return kernel(*(one[:, part] for one in args), **{**rest, "initial_state": state, "output_final_state": True})
+
+    def run(encoding, heads):
+        turns = iter(range(100))
+
+        def in_halves(*args, **kwargs):
+            if next(turns) != turn:
+                return kernel(*args, **kwargs)
+            before, state = half(args, kwargs, slice(0, position), None)
+            if heads is None:
+                kept.append(state.clone())
+            else:
+                state[:, list(heads)] = kept[0][:, list(heads)]
+            behind, last = half(args, kwargs, slice(position, None), state)
+            return torch.cat([before, behind], 1), last
+
+        with monkeypatch.context() as patched:
+            patched.setattr(modeling_qwen3_5, "torch_chunk_gated_delta_rule", in_halves)
+            logits = raw(**encoding).logits[:, -1].float()
+        assert next(turns) > turn
+        return logits
+
+    run(clean, None)
+    return torch.stack([metric(run(corrupt, heads)) for heads in groups], 1)[0]
+
+
+@pytest.mark.parametrize("position", [None, 9, -1])
+def test_a_state_is_exchanged_between_two_positions(monkeypatch, position):
+    model, (clean, corrupt) = model_of("qwen3_5"), pair_of("qwen3_5")
+    heads = [0, 1, [0, 1], [3, 2], -1]
+    positions = None if position is None else [position]
+    result = patch(model, clean, corrupt, "layers.state_input", METRIC, heads=heads, positions=positions, batch_cells=4)
+    (at,) = set(result.positions)
+    tokens = (clean["input_ids"][0] == model.placeholder("image")).nonzero().flatten()
+    wanted = {None: int(tokens[-1]) + 1, 9: 9, -1: clean["input_ids"].shape[1] - 1}
+    assert at == (wanted[position],)
+    assert result.names[1] == f"head 1 at {at[0]}"
+    raw = build("qwen3_5").double()
+    for row in range(len(result.layers)):
+        by_hand = states_swept(raw, clean, corrupt, METRIC, row, at[0], result.heads, monkeypatch)
+        torch.testing.assert_close(result.raw[row], by_hand, atol=1e-5, rtol=1e-4)
+    assert (result.raw - result.corrupt).abs().max() > 1e-4
+
+
+def test_a_state_is_one_position_s_and_patch_s_alone():
+    model, pair = model_of("qwen3_5"), pair_of("qwen3_5")
+    with pytest.raises(InputError, match="is the state that one position finds; pass numbers, or 'last'"):
+        patch(model, *pair, "layers.state_input", METRIC, positions="image")
+    with pytest.raises(InputError, match="only the next step of a generation reads it; patch layers.state_input"):
+        patch(model, *pair, "layers.state_output", METRIC)
+    with pytest.raises(InputError, match="`patch` alone reaches it, and what it is made of is at each position"):
+        attribute(model, *pair, "layers.state_input", METRIC)
+    with pytest.raises(Unavailable, match="keeps no state"):
+        patch(model_of("llava"), *pair_of("llava"), "layers.state_input", METRIC)
+    start = patch(model, *pair, "layers.state_input", METRIC, positions=[0])
+    assert start.effects.abs().max() == 0
+
+
 # Image features
 
 
@@ -211,10 +281,10 @@ def test_an_object_is_patched_by_its_box(name):
     assert set(result.positions[0]) | set(result.positions[1]) == set(image)
     assert not set(result.positions[0]) & set(result.positions[1])
     assert result.effects[0, 0] > 0.9
-    assert f"{inside}" in repr(result)
     alone = patch(model, clean, corrupt, value, metric, positions=inside, layers=[0])
     assert alone.positions == result.positions[:1]
     assert alone.names == result.names[:1]
+    assert repr(alone).endswith(f"at block 0, {inside})")
     assert alone.effects[0, 0] == pytest.approx(float(result.effects[0, 0]), abs=1e-4)
     features = patch(model, clean, corrupt, FEATURES, metric, positions=inside)
     assert features.positions == alone.positions
@@ -249,13 +319,13 @@ def test_a_box_of_an_encoding_needs_the_picture_s_size():
 def test_attribution_is_the_slope_of_patching(value):
     model, (clean, corrupt) = model_of("llava"), pair_of("llava")
     near = dict(corrupt)
-    near["pixel_values"] = corrupt["pixel_values"] + 1e-4 * (clean["pixel_values"] - corrupt["pixel_values"])
+    near["pixel_values"] = corrupt["pixel_values"] + 1e-2 * (clean["pixel_values"] - corrupt["pixel_values"])
     options = {"positions": [6, [7, 8]]} if value != FEATURES else {"positions": [[6, 7], 8]}
     for steps in (None, 2):
         estimate = attribute(model, near, corrupt, value, METRIC, steps=steps, **options)
         found = patch(model, near, corrupt, value, METRIC, **options)
         assert estimate.heads == found.heads
-        torch.testing.assert_close(estimate.effects, found.effects, atol=2e-2, rtol=2e-2)
+        torch.testing.assert_close(estimate.effects, found.effects, atol=2e-2, rtol=5e-2)
 
 
 def test_ablated_heads_read_nothing():

@@ -210,8 +210,7 @@ class Run:
     def _fresh(self, layer: int, rows: Tensor | None = None, vectors: Tensor | None = None) -> Tensor:
         """Inside a trace: give a block its value, or one with other vectors at some rows, as a tensor of its own."""
         held = self.site.read(layer)
-        moved = rows is not None and vectors is not None
-        fresh = self.site.written(held.detach(), rows, vectors) if moved else held.clone()
+        fresh = held.clone() if rows is None or vectors is None else self.site.written(held.detach(), rows, vectors)
         if not fresh.requires_grad:
             fresh.requires_grad_()
         setattr(self.site.hosts[layer], self.site.name, fresh)

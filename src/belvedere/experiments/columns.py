@@ -71,14 +71,19 @@ def columns_of(
         groups, names = _groups(model, pair, site, positions)
         return Columns(positions=groups, names=names, units=units_at(model, pair.corrupt, site, groups))
     rows = _heads(site, heads)
-    groups, names = _groups(model, pair, site, "all" if positions is None else positions)
+    named_so = positions is not None or site.is_state
+    if positions is None:
+        positions = [_behind_pictures(model, pair)] if site.is_state else "all"
+    groups, names = _groups(model, pair, site, positions)
+    if site.is_state and any(len(group) != 1 for group in groups):
+        raise InputError(f"{site.path} is the state that one position finds; pass numbers, or 'last'")
     names = names or tuple(named(group) for group in groups)
     columns = [(group, name, chosen) for group, name in zip(groups, names, strict=True) for chosen in rows]
     return Columns(
         positions=tuple(group for group, _, _ in columns),
         heads=tuple(chosen for _, _, chosen in columns),
         names=tuple(
-            f"head {spoken(chosen)}" + ("" if positions is None else f" at {name}") for _, name, chosen in columns
+            f"head {spoken(chosen)}" + (f" at {name}" if named_so else "") for _, name, chosen in columns
         ),
         units=tuple(
             tuple(number * site.heads + head for number in group for head in chosen) for group, _, chosen in columns
@@ -93,7 +98,7 @@ def _groups(
     length = pair.length(model, site)
     if positions is None:
         return tuple((number,) for number in pair.usual(model, site)), ()
-    entries: list[Where] = [positions] if isinstance(positions, (str, Inside, int)) else list(positions)  # type: ignore[list-item]
+    entries: list[Where] = [positions] if isinstance(positions, (str, Inside, int)) else list(positions)
     groups = tuple(_group(model, pair, site, entry, length) for entry in entries)
     if not groups or not all(groups):
         raise InputError("`positions` is empty or has an empty group; pass numbers, lists of numbers, or names")
@@ -114,6 +119,12 @@ def _group(model: StandardizedTransformer, pair: Pair, site: Site, entry: Where,
         what = "tower rows" if site.is_tower else "tokens"
         raise InputError(f"there is no position {outside[0]}; the input has {length} {what}, 0 to {length - 1}")
     return tuple(number % length for number in numbers)
+
+
+def _behind_pictures(model: StandardizedTransformer, pair: Pair) -> int:
+    """The first position behind all pictures, or the last one where there is none."""
+    tokens = image_tokens(model, pair.corrupt).tolist()
+    return min(tokens[-1] + 1, pair.corrupt.last) if tokens else pair.corrupt.last
 
 
 def units_at(model: StandardizedTransformer, side: Side, site: Site, groups: Groups) -> Groups:

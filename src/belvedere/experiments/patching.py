@@ -73,7 +73,7 @@ def patch(
             not give a number per row or is the same for both runs, or the file is another sweep's.
         Unavailable: The checkpoint does not have the value, with the reason.
     """
-    site = Site.find(model, value, layers)
+    site = Site.find(model, value, layers, states=True)
     pair = Pair.align(model, clean, corrupt)
     columns = columns_of(model, pair, site, positions, heads)
     if batch_cells is not None and batch_cells < 1:

@@ -25,19 +25,20 @@ TEXT = "layers."
 FEATURES = "vision.image_features"
 #: The first two axes of a layout whose rows can be counted off as one flat run of positions.
 POSITIONS = {("batch", "seq"), ("images", "patches")}
-#: The same of a layout with heads before its positions; keys are as many as positions where no cache holds earlier ones.
+#: The same of a layout with heads before its positions; keys are as many as positions where no cache holds any.
 BY_HEAD = {("batch", "seq"), ("batch", "keys"), ("images", "patches")}
 WIDTHS = {"head_dim", "key_dim", "value_dim"}
 PARTS = (*MIXERS, "mlp")
-#: Why a state is not patched, and what is in its place.
+#: The state that a recurrent mixer's positions find, a matrix per head.
+STATE = "state_input"
+#: Why a state is not at hand here, and what is in its place.
 STATES = {
-    "state_input": (
-        ": it is the state before the prompt, which is zero in both runs; what the state is made of can be patched, "
-        "by position and head (attention_keys, attention_values, betas, decays)"
+    STATE: (
+        ", and no module holds the state between two positions; `patch` alone reaches it, and what it is made of is at "
+        "each position (attention_keys, attention_values, betas, decays)"
     ),
     "state_output": (
-        ": it is the state behind the prompt, which only the next step of a generation reads; what it is made of can "
-        "be patched, by position and head (attention_keys, attention_values, betas, decays)"
+        ": only the next step of a generation reads it; patch layers.state_input, the state that a position finds"
     ),
 }
 
@@ -77,13 +78,16 @@ class Site:
         return self.path == FEATURES
 
     @classmethod
-    def find(cls, model: StandardizedTransformer, path: str, layers: Iterable[int] | None) -> Site:
+    def find(
+        cls, model: StandardizedTransformer, path: str, layers: Iterable[int] | None, *, states: bool = False
+    ) -> Site:
         """The site of a value.
 
         Args:
             model: The model.
             path: A standard path without block numbers.
             layers: The blocks; by default all that have the value.
+            states: Whether the state that positions find is one.
 
         Raises:
             InputError: There is no such path or block, or the value has no axis of positions.
@@ -97,6 +101,8 @@ class Site:
         if not served:
             raise InputError(f"no block has a value {name!r}; values with positions: {', '.join(_patchable(stack))}")
         hosts = _chosen(path, served, len(stack), layers)
+        if states and path == TEXT + STATE:
+            return cls(path=path, hosts=hosts, heads=_alike(path, hosts, "value_heads"), by_head=True)
         odd = [host.values()[name] for host in hosts.values() if not has_positions(host.values()[name])]
         if odd and (layers is not None or len(odd) == len(hosts)):
             raise InputError(
@@ -107,14 +113,15 @@ class Site:
         for host in hosts.values():
             if host.values()[name].read_only:
                 raise InputError(f"{path} cannot be written: {host.values()[name].read_only}")
-        heads = {number: _heads(host, name) for number, host in hosts.items()}
-        if len(set(heads.values())) != 1:
-            raise InputError(
-                f"{path} has not as many heads on every block ({', '.join(f'{n}: {h}' for n, h in heads.items())}); "
-                "choose `layers` that have as many"
-            )
-        count = next(iter(heads.values()))
-        return cls(path=path, hosts=hosts, heads=count or 1, by_head=count is not None)
+        axis = _head_axis(_axes(next(iter(hosts.values())).values()[name]))
+        if axis is None:
+            return cls(path=path, hosts=hosts)
+        return cls(path=path, hosts=hosts, heads=_alike(path, hosts, ""), by_head=True)
+
+    @property
+    def is_state(self) -> bool:
+        """Whether it is the state that positions find, which only a trace of its own reaches."""
+        return self.name == STATE
 
     def read(self, layer: int) -> Tensor:
         """The value on a block, inside a trace."""
@@ -237,10 +244,26 @@ def _head_axis(named: tuple[str, ...]) -> str | None:
     return named[1] if found else None
 
 
-def _heads(host: Standard, name: str) -> int | None:
-    """How many heads a value has; ``None`` where it has none."""
-    axis = _head_axis(_axes(host.values()[name]))
-    return None if axis is None else host.axis_size(axis)
+def _alike(path: str, hosts: dict[int, Standard], axis: str) -> int:
+    """How many heads a value has on every block.
+
+    Args:
+        path: The value.
+        hosts: What has it, by block.
+        axis: The axis of its heads; by default the one before its positions.
+
+    Raises:
+        InputError: They are not as many on every block.
+    """
+    name = path.rpartition(".")[2]
+    heads = {
+        number: host.axis_size(axis or _head_axis(_axes(host.values()[name])) or "heads")
+        for number, host in hosts.items()
+    }
+    if len(set(heads.values())) != 1:
+        said = ", ".join(f"{blocks([n for n in heads if heads[n] == h])}: {h}" for h in sorted(set(heads.values())))
+        raise InputError(f"{path} has not as many heads on every block ({said}); choose `layers` that have as many")
+    return next(iter(heads.values()))
 
 
 def _patchable(stack: Sequence[Any]) -> list[str]:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from belvedere.errors import InputError
 from belvedere.experiments.engine.features import FeatureCells
+from belvedere.experiments.engine.states import StateCells
 from belvedere.experiments.engine.text import TextCells
 from belvedere.experiments.engine.tower import TowerCells
 from belvedere.experiments.engine.traced import TracedCells
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 Cell = tuple[int, tuple[int, ...]]
 
 __all__ = ["Cells", "cells_of"]
+
+WHOLE = "whole forwards"
 
 
 class Cells(Protocol):
@@ -79,6 +82,8 @@ def cells_of(model: StandardizedTransformer, pair: Pair, site: Site, groups: Gro
     Returns:
         The cells, and how they are run: in a word, and why not otherwise where they are whole forwards.
     """
+    if site.is_state:
+        return StateCells(model, pair, site, groups), {"cells": WHOLE, "because": "a state is inside of a kernel"}
     why = ""
     for name, made in _ways(model, pair, site, groups):
         try:
@@ -86,7 +91,7 @@ def cells_of(model: StandardizedTransformer, pair: Pair, site: Site, groups: Gro
         except Exception as error:
             # Whatever a stack does that the engine does not foresee, whole forwards are right.
             why = f"{type(error).__name__}: {error}"
-    return TracedCells(model, pair, site, groups), {"cells": "whole forwards", "because": why}
+    return TracedCells(model, pair, site, groups), {"cells": WHOLE, "because": why}
 
 
 def _ways(
