@@ -51,7 +51,7 @@ def _chosen(cells: Tried, site: Site, groups: Groups) -> dict[str, tuple[int, tu
         if cells.kind(layer) not in found:
             busy = [number for number in wanted if not cells.is_idle(layer, (number,))]
             if busy:
-                found[cells.kind(layer)] = layer, tuple(busy[len(busy) // 2 :])
+                found[cells.kind(layer)] = layer, tuple(busy[(len(busy) - 1) // 2 :])
     return found
 
 
