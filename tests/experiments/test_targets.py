@@ -122,6 +122,12 @@ def test_what_a_state_is_made_of_is_patched_by_head_and_position(value):
     assert result.layers == tuple(layers)
 
 
+def test_what_a_head_reads_out_of_a_state_is_patched_from_its_position():
+    result = check("qwen3_5", "layers.state_head_outputs", BOTH, heads=[0, [1, 3]], positions=[6, [4, 9], "image"])
+    heads = patch(model_of("qwen3_5"), *pair_of("qwen3_5"), HEADS, METRIC, positions=[6])
+    assert not set(result.layers) & set(heads.layers)
+
+
 def test_a_block_with_fewer_keys_is_left_out_or_told():
     result = check("qwen3_5", HEADS, BOTH, heads=[0])
     assert len(result.layers) < model_of("qwen3_5").num_layers

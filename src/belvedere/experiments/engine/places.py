@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Place", "Places", "Spots", "block_of", "by_prompt", "mixer_of"]
 
 #: What heads read before the last projection of what mixes positions.
-READ_OUT = "attention_head_outputs"
+READ_OUT = ("attention_head_outputs", "state_head_outputs")
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Places:
 
     def __init__(self, site: Site) -> None:
         self.site = site
-        self.read_out = site.name == READ_OUT
+        self.read_out = site.name in READ_OUT
         self._places = {} if self.read_out else {number: _place(host, site.name) for number, host in site.hosts.items()}
         kinds = {(place.point, place.inside) for place in self._places.values()} or {("read out", True)}
         if len(kinds) != 1:
