@@ -312,9 +312,7 @@ def test_what_a_recurrent_mixer_s_head_reads_can_be_written(qwen, written):
         added = mixer.attention_output.save()
     path = "model.language_model.layers.0.linear_attn"
     projection = qwen.raw.get_submodule(f"{path}.out_proj")
-    handle = projection.register_forward_pre_hook(
-        lambda _, args: (args[0] * (torch.arange(24) // 6 != 1),)
-    )
+    handle = projection.register_forward_pre_hook(lambda _, args: (args[0] * (torch.arange(24) // 6 != 1),))
     truth = output_of(qwen.raw, qwen.inputs, path)
     handle.remove()
     assert torch.equal(added, truth)

@@ -191,9 +191,9 @@ def test_a_state_is_exchanged_between_two_positions(monkeypatch, position):
 
 def test_a_state_is_one_position_s_and_patch_s_alone():
     model, pair = model_of("qwen3_5"), pair_of("qwen3_5")
-    with pytest.raises(InputError, match="is the state that one position finds; pass numbers, or 'last'"):
+    with pytest.raises(InputError, match=r"is the state that one position finds; pass numbers, or 'last'"):
         patch(model, *pair, "layers.state_input", METRIC, positions="image")
-    with pytest.raises(InputError, match="only the next step of a generation reads it; patch layers.state_input"):
+    with pytest.raises(InputError, match=r"only the next step of a generation reads it; patch layers.state_input"):
         patch(model, *pair, "layers.state_output", METRIC)
     with pytest.raises(InputError, match="`patch` alone reaches it, and what it is made of is at each position"):
         attribute(model, *pair, "layers.state_input", METRIC)

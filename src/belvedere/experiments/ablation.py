@@ -68,6 +68,18 @@ class StandIn:
         """
         return self._drawn(layer, self._units(positions))
 
+    def must_be_of(self, value: str) -> None:
+        """Refuse to stand for another value than it is made of.
+
+        Args:
+            value: The standard path of the other one.
+
+        Raises:
+            InputError: It is of another.
+        """
+        if self.site.path != value:
+            raise InputError(f"the stand-in is made of {self.site.path} and cannot stand for {value}; make one of that")
+
     def _drawn(self, layer: int, units: Sequence[int]) -> Tensor:
         """The vectors for some units: of a position's heads each its own, of one drawn position."""
         if layer not in self.held:
@@ -236,19 +248,16 @@ def ablate(
         raise InputError(f"batch_cells is {batch_cells}; at least one cell goes into a forward")
     if not isinstance(by, StandIn):
         by = stand_in(model, value, by=by, references=references, at=at, layers=layers, seed=seed)
-    elif by.site.path != value:
-        raise InputError(f"the stand-in is made of {by.site.path} and cannot stand for {value}; make one of that")
+    by.must_be_of(value)
     site = Site.find(model, value, layers)
     side = encoded(model, shown, "shown")
     columns = columns_of(model, Pair(clean=side, corrupt=side), site, positions, heads)
-    groups = columns.units
     logits = next_logits(model, side)
     metric = bound(metric, logits)
-    plain = float(measured(metric, logits))
-    with Bar(f"ablation of {value}", len(site.hosts) * len(groups), progress) as bar:
-        found = _swept(model, side, by, _batches(site, groups, batch_cells), bar)
+    with Bar(f"ablation of {value}", len(site.hosts) * len(columns.units), progress) as bar:
+        found = _swept(model, side, by, _batches(site, columns.units, batch_cells), bar)
         scores = torch.cat([measured(metric, one) for one in found])
-    raw = scores.view(len(site.hosts), len(groups)).float().cpu()
+    raw, plain = scores.view(len(site.hosts), -1).float().cpu(), float(measured(metric, logits))
     return AblationResult(
         effects=raw - plain,
         raw=raw,

@@ -82,9 +82,7 @@ def columns_of(
     return Columns(
         positions=tuple(group for group, _, _ in columns),
         heads=tuple(chosen for _, _, chosen in columns),
-        names=tuple(
-            f"head {spoken(chosen)}" + (f" at {name}" if named_so else "") for _, name, chosen in columns
-        ),
+        names=tuple(f"head {spoken(chosen)}" + (f" at {name}" if named_so else "") for _, name, chosen in columns),
         units=tuple(
             tuple(number * site.heads + head for number in group for head in chosen) for group, _, chosen in columns
         ),

@@ -1,5 +1,20 @@
 """Activation patching: copy one activation of a clean run into a corrupt one, and see what of the answer comes back.
 
+The two inputs may be swapped: then the clean run is patched with activations of the corrupt one, and the effects say
+what breaks the answer (noising) rather than what brings it back (denoising).
+
+What can be patched:
+
+``layers.layer_input``, ``vision.layers.mlp_output``, ...
+    streams and what is added to them, by position;
+``layers.attention_head_outputs``, ``vision.layers.attention_queries``, ...
+    whatever is one vector per head and position, by head;
+``vision.image_features``
+    what is written over the placeholders, by image token. It is not all that a picture gives every text model: some
+    also add to later blocks (deepstack), or make more than the stream of it;
+``layers.state_input``
+    the state of a recurrent mixer that a position finds, by head; by default at the first one behind the pictures.
+
 Every cell of the map is the corrupt run with a few vectors of the clean one. `belvedere.experiments.engine` runs of it
 only what they can change, many cells at once.
 
@@ -43,21 +58,26 @@ def patch(
     progress: bool | None = None,
     file: str | PathLike[str] | None = None,
 ) -> PatchResult:
-    """Patch a value from the clean run into the corrupt one, at each block and position.
+    """Patch a value from the clean run into the corrupt one, at each block and position, or at each block and head.
 
     Args:
         model: The model.
         clean: The input whose answer is to be restored, as `trace` takes it by keyword: an encoding from the processor,
             or ``{"text": prompt, "images": [picture]}``. One prompt.
-        corrupt: The input that is patched, with as many tokens and with pictures of the same size.
-        value: What is copied, by its standard path without a block number: ``layers.layer_output``,
-            ``layers.attention_output``, ``vision.layers.mlp_output``, ...
+        corrupt: The input that is patched, with as many tokens and with pictures of the same size. Swap the two to
+            patch the other way: 0 is then the clean run as it is, and 1 the corrupt one.
+        value: What is copied, by its standard path without a block number, such as ``layers.layer_output`` or
+            ``vision.layers.mlp_output``; by head, ``layers.attention_head_outputs`` or ``layers.state_input`` (the
+            state of a recurrent mixer that a position finds); or ``vision.image_features``, which is not the only way
+            into every text model (deepstack): ``model.vision.entries()`` lists all.
         metric: What is measured: `logit_difference`, `probability`, or any function of the next token's logits,
             ``[rows, vocab] -> [rows]``.
         layers: The blocks; by default all that have the value.
-        positions: The positions, each a number, or several numbers that are patched together. They count tokens of the
-            prompt, or rows of the tower over all pictures (as the value has them: a leading CLS is row 0). By default
-            the image tokens (every token, where no picture is shown), or the patches.
+        positions: A set of positions or several: numbers, lists of numbers that are patched together, names or `Inside`
+            of a box of the clean picture. Numbers count tokens of the prompt, or rows of the tower over all pictures (a
+            leading CLS is row 0). By default each image token (every token, where no picture is shown), or each patch;
+            with heads, all together.
+        heads: Heads, or lists of heads that are patched together, each at each set of positions; by default each alone.
         batch_cells: How many cells share one forward. By default as many as memory holds, and as long as more of them
             are faster, both measured as the sweep goes.
         progress: Whether to show a bar; by default where someone is watching, in a terminal or a notebook.
@@ -65,12 +85,11 @@ def patch(
             is read from it.
 
     Returns:
-        The effects, ``[layer, position]``: 0 where the patch leaves the corrupt run as it is, 1 where it restores the
-        clean one.
+        The effects: 0 where the patch leaves the corrupt run as it is, 1 where it restores the clean one.
 
     Raises:
-        InputError: The inputs cannot be laid side by side, there is no such block, position or value, the metric does
-            not give a number per row or is the same for both runs, or the file is another sweep's.
+        InputError: The inputs cannot be laid side by side, there is no such block, position, head or value, the metric
+            does not give a number per row or is the same for both runs, or the file is another sweep's.
         Unavailable: The checkpoint does not have the value, with the reason.
     """
     site = Site.find(model, value, layers, states=True)

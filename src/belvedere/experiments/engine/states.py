@@ -103,12 +103,13 @@ class StateCells:
         setattr(host, name, given)
 
     def _mixed(self, layer: int, given: Tensor, groups: Sequence[tuple[int, ...]]) -> Tensor:
-        """What the last projection is given: the copies' own where the patched state is read, else the corrupt run's."""
+        """What the last projection is given: their own where the patched state is read, else the corrupt one's."""
         heads = self.site.heads
-        mixed = self._corrupt[layer].expand_as(given).clone().unflatten(-1, (heads, -1))
+        own = given.view(*given.shape[:2], heads, -1)
+        mixed = self._corrupt[layer].view(1, *own.shape[1:]).repeat(len(groups), 1, 1, 1)
         for copy, group in enumerate(groups):
             chosen, first = sorted({unit % heads for unit in group}), self._position(group)
-            mixed[copy, first:, chosen] = given[copy, first:].unflatten(-1, (heads, -1))[:, chosen]
+            mixed[copy, first:, chosen] = own[copy, first:, chosen]
         return mixed.flatten(2)
 
     def _position(self, group: Sequence[int]) -> int:
