@@ -98,7 +98,8 @@ class StandIn:
 
         Args:
             layer: The block.
-            positions: The positions; below 0 they count from the end.
+            positions: The positions; below 0 they count from the end. All heads there are written; of image features
+                they count image tokens.
             copies: Where the trace runs several copies of a prompt: the copy of each position, from 0; the last copy
                 must be among them.
         """
@@ -133,6 +134,8 @@ class AblationResult(MapResult):
         plain: The metric of the untouched run.
         layers: The block of each row.
         positions: The positions that each column ablated together.
+        heads: The heads, likewise; empty where the value has none.
+        names: What each column is called; empty where its positions say it.
         value: The standard path of what was ablated.
         settings: What else made it.
     """

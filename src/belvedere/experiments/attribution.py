@@ -103,6 +103,8 @@ class AttributionResult(MapResult):
         raw: ``[layer, position]``, the estimated change of the metric.
         layers: The block of each row.
         positions: The positions that each column patches together.
+        heads: The heads, likewise; empty where the value has none.
+        names: What each column is called; empty where its positions say it.
         clean: The metric of the clean run.
         corrupt: The metric of the corrupt run.
         value: The standard path of what would be patched.

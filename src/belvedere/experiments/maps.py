@@ -138,8 +138,8 @@ class MapResult(Result):
 
         columns = [self.named(index) for index in range(len(self.positions))]
         rows = [self._row(layer) for layer in self.layers]
-        down = "" if BEFORE in self.layers else "block"
-        return plot.heat(self.effects, rows=rows, columns=columns, title=self.value, unit=self.UNIT, down=down)
+        named_so = {"down": "" if BEFORE in self.layers else "block", "across": "head" if self.heads else "position"}
+        return plot.heat(self.effects, rows=rows, columns=columns, title=self.value, unit=self.UNIT, **named_so)
 
     def overlay(
         self,
@@ -152,7 +152,8 @@ class MapResult(Result):
 
         Args:
             picture: The picture, before any processing.
-            boxes: ``[position, 4]`` in its pixels, from `patch_boxes` or `token_boxes`.
+            boxes: ``[position, 4]`` in its pixels, from `patch_boxes` or `token_boxes`: one for each column, of which
+                `of_head` leaves those of one head.
             outline: A box to draw a line around, such as the object that differs.
 
         Raises:

@@ -98,6 +98,8 @@ class Site:
         stack = _blocks_of(model, path)
         name = path.rpartition(".")[2]
         served = {number: host for number, block in enumerate(stack) if (host := _host(block, name)) is not None}
+        if not stack:
+            raise Unavailable(path, f"this stack has no blocks; patch {FEATURES}")
         if not served:
             raise InputError(f"no block has a value {name!r}; values with positions: {', '.join(_patchable(stack))}")
         hosts = _chosen(path, served, len(stack), layers)
