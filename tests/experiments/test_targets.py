@@ -189,6 +189,24 @@ def test_a_state_is_exchanged_between_two_positions(monkeypatch, position):
     assert (result.raw - result.corrupt).abs().max() > 1e-4
 
 
+@pytest.mark.trained
+def test_a_state_of_a_trained_checkpoint_is_exchanged(monkeypatch):
+    from transformers import AutoModelForImageTextToText
+
+    name = "shapes-qwen3_5"
+    model = model_of(name)
+    scenes = shapes.pair(1, checkpoint=name, images=1)
+    clean, corrupt = (dict(model.processor(text=s.prompt, images=s.images, return_tensors="pt")) for s in scenes)
+    metric = scenes_of(name)[2]
+    raw = AutoModelForImageTextToText.from_pretrained(shapes.checkpoint(name)).eval()
+    result = patch(model, clean, corrupt, "layers.state_input", metric, positions=["last"], heads=[0, 2, range(4)])
+    for row in range(len(result.layers)):
+        by_hand = states_swept(raw, clean, corrupt, metric, row, result.positions[0][0], result.heads, monkeypatch)
+        effects = (by_hand - result.corrupt) / (result.clean - result.corrupt)
+        torch.testing.assert_close(result.effects[row], effects, atol=1e-5, rtol=0)
+    assert result.effects[1, 2] > 0.3
+
+
 def test_a_state_is_one_position_s_and_patch_s_alone():
     model, pair = model_of("qwen3_5"), pair_of("qwen3_5")
     with pytest.raises(InputError, match=r"is the state that one position finds; pass numbers, or 'last'"):
