@@ -53,6 +53,7 @@ ImagePattern = Float[Tensor, "batch heads seq image_tokens"]
 RecurrentQueries = Float[Tensor, "batch key_heads seq key_dim"]
 RecurrentKeys = Float[Tensor, "batch key_heads seq key_dim"]
 RecurrentValues = Float[Tensor, "batch value_heads seq value_dim"]
+RecurrentHeadOutputs = Float[Tensor, "batch value_heads seq value_dim"]
 Decays = Float[Tensor, "batch value_heads seq"]
 Betas = Float[Tensor, "batch value_heads seq"]
 State = Float[Tensor, "batch value_heads key_dim value_dim"]
@@ -108,6 +109,7 @@ __all__ = [
     "Pattern",
     "PerLayerInput",
     "Queries",
+    "RecurrentHeadOutputs",
     "RecurrentKeys",
     "RecurrentQueries",
     "RecurrentValues",

@@ -281,6 +281,7 @@ def test_a_recurrent_mixer_is_the_delta_rule_by_hand_from_whatever_state_it_star
         decays = mixer.decays.save()
         left = mixer.state_output.save()
         read = mixer.norm.input.save()
+        heads = mixer.state_head_outputs.save()
         added = mixer.attention_output.save()
     if start == "zeros":
         assert initial.shape == (2, 4, 8, 6)
@@ -293,6 +294,28 @@ def test_a_recurrent_mixer_is_the_delta_rule_by_hand_from_whatever_state_it_star
     # transformers adds 1e-6 under the root of the length, we do not.
     torch.testing.assert_close(left, state, atol=1e-4, rtol=1e-4)
     torch.testing.assert_close(read.view(2, -1, 4, 6), outputs, atol=1e-4, rtol=1e-4)
+    projection = qwen.raw.get_submodule("model.language_model.layers.0.linear_attn.out_proj")
+    assert heads.shape == (2, 4, len(read) // 8, 6)
+    torch.testing.assert_close(projection(heads.transpose(1, 2).flatten(2)), added)
+
+
+@pytest.mark.parametrize("written", ["in place", "assigned"])
+def test_what_a_recurrent_mixer_s_head_reads_can_be_written(qwen, written):
+    mixer = qwen.model.layers[0].linear_attn
+    with qwen.model.trace(**qwen.inputs):
+        if written == "in place":
+            mixer.state_head_outputs[:, 1] = 0
+        else:
+            kept = mixer.state_head_outputs.clone()
+            kept[:, 1] = 0
+            mixer.state_head_outputs = kept
+        added = mixer.attention_output.save()
+    path = "model.language_model.layers.0.linear_attn"
+    projection = qwen.raw.get_submodule(f"{path}.out_proj")
+    handle = projection.register_forward_pre_hook(lambda _, args: (args[0] * (torch.arange(24) // 6 != 1),))
+    truth = output_of(qwen.raw, qwen.inputs, path)
+    handle.remove()
+    assert torch.equal(added, truth)
 
 
 def test_the_attention_of_text_positions_to_the_picture_and_to_the_text_sums_to_one(llava):

@@ -114,6 +114,13 @@ def test_what_the_engine_cannot_run_itself_is_run_in_another_way(name, value):
     check(name, value, [1, 4, 5], way=OTHERWISE[name, value])
 
 
+@pytest.mark.parametrize("value", TEXT)
+def test_positions_are_not_shared_where_the_mask_is_left_to_the_kernel(value):
+    # GPT-2 passes no mask that could be cut, and SDPA counts from the first position that it is given.
+    check("gpt2", value, [4, -1])
+    check("gpt2", value, [4])
+
+
 @pytest.mark.parametrize("name", ["llava", "qwen2_5_vl", "qwen3_5", "qwen3_vl"])
 def test_padding_on_the_left_changes_nothing(name):
     check(name, "layers.layer_output", [5, 9, 20], pad=3, way=BOTH)

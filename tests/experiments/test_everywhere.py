@@ -2,10 +2,11 @@
 
 import pytest
 import torch
+from naive import hosted
 from truth import logits_of
 
-from belvedere import Unavailable
-from belvedere.experiments import knockout, lens, logit_difference, relevance, tower_lens
+from belvedere import InputError, Unavailable
+from belvedere.experiments import knockout, lens, logit_difference, patch, relevance, tower_lens
 
 METRIC = logit_difference(9, 20)
 CLOSE = {"atol": 1e-5, "rtol": 1e-3}
@@ -72,3 +73,51 @@ def test_relevance_is_found_or_the_reason_is_given(checkpoint, method):
     assert result.relevance.abs().max() > 0
     if method == "rollout" and not hasattr(checkpoint.raw.get_submodule(checkpoint.row.attention(0)), "sinks"):
         torch.testing.assert_close(result.relevance.sum(1), torch.ones(1), **CLOSE)
+
+
+def other(encoding):
+    """Another input of the same shapes."""
+    changed = dict(encoding)
+    made = torch.Generator().manual_seed(7)
+    if "pixel_values" in encoding:
+        changed["pixel_values"] = torch.randn(encoding["pixel_values"].shape, generator=made)
+    else:
+        changed["input_ids"] = encoding["input_ids"].clone()
+        changed["input_ids"][0, 4] = 8 + (int(encoding["input_ids"][0, 4]) - 7) % 56
+    return changed
+
+
+@pytest.mark.parametrize("stack", ["", "vision."])
+def test_a_head_is_patched_or_the_reason_is_given(checkpoint, stack):
+    model, clean = checkpoint.model, alone(checkpoint)
+    corrupt, value = other(clean), f"{stack}layers.attention_head_outputs"
+    options = {"heads": [1], "positions": [[5]], "batch_cells": 2}
+    result = or_reason(lambda: patch(model, clean, corrupt, value, METRIC, **options))
+    if isinstance(result, str):
+        assert "; " in result
+        return
+    for row, layer in enumerate(result.layers[:2]):
+        host, name = hosted(model, value, layer)
+        with model.trace(**clean):
+            held = getattr(host, name).clone().save()
+        picture, place = divmod(5, held.shape[2])
+        with torch.no_grad(), model.trace(**corrupt):
+            getattr(host, name)[picture, 1, place] = held[picture, 1, place]
+            logits = model.logits[:, -1].float().save()
+        torch.testing.assert_close(result.raw[row], METRIC(logits), **CLOSE)
+
+
+def test_image_features_are_patched_or_the_reason_is_given(wrapper):
+    model, clean = wrapper.model, alone(wrapper)
+    given = (model, clean, other(clean), "vision.image_features", METRIC)
+    if model.vision.values()["image_features"].layout == "AttendedFeatures":
+        with pytest.raises(InputError, match="writes nothing over placeholders"):
+            patch(*given, positions="image")
+        return
+    result = patch(*given, positions="image")
+    with model.trace(**clean):
+        held = model.vision.image_features.clone().save()
+    with torch.no_grad(), model.trace(**other(clean)):
+        model.vision.image_features = held
+        logits = model.logits[:, -1].float().save()
+    torch.testing.assert_close(result.raw[0], METRIC(logits), **CLOSE)

@@ -191,7 +191,7 @@ def test_two_prompts_at_once_are_refused(llava):
         ("layer_output", "write 'layers.<value>'"),
         ("layers.0.layer_output", "without block numbers"),
         ("layers.nothing", "no block has a value 'nothing'; values with positions: layer_input, layer_output"),
-        ("vision.layers.attention_queries", "[images, heads, patches, head_dim] and not one vector per position"),
+        ("layers.attention_probabilities", "[batch, heads, seq, keys] and not one vector per position"),
     ],
 )
 def test_a_value_that_cannot_be_patched_is_refused(rig, value, said):

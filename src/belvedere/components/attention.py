@@ -13,7 +13,15 @@ from belvedere.descriptors import absent, heads_first, value
 from belvedere.layouts import Gate, HeadOutputs, Keys, Pattern, Queries, Residual, Values
 from belvedere.select import Argument, First
 
-__all__ = ["Attention", "GatedAttention", "Mixer", "result_location", "written_probabilities", "written_scores"]
+__all__ = [
+    "Attention",
+    "GatedAttention",
+    "Mixer",
+    "beside_each_other",
+    "result_location",
+    "written_probabilities",
+    "written_scores",
+]
 
 
 class Mixer(Standard):
@@ -137,6 +145,7 @@ class Attention(Mixer):
     betas = absent("betas", recurrent_only, "the write strength at each position")
     state_input = absent("state_input", recurrent_only, "the state before the first position")
     state_output = absent("state_output", recurrent_only, "the state after the last position")
+    state_head_outputs = absent("state_head_outputs", recurrent_only, "what each head reads out of its state")
 
     def _own_name(self) -> str:
         return "self_attn"

@@ -15,11 +15,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from belvedere.components.attention import Mixer
+from belvedere.components.attention import Mixer, beside_each_other
 from belvedere.descriptors import absent, heads_first, value
 from belvedere.layouts import (
     Betas,
     Decays,
+    RecurrentHeadOutputs,
     RecurrentKeys,
     RecurrentQueries,
     RecurrentValues,
@@ -95,7 +96,7 @@ class LinearAttention(Mixer):
     attention_probabilities = absent("attention_probabilities", softmax_only, "the pattern")
     attention_head_outputs = absent(
         "attention_head_outputs",
-        "a recurrent mixer's read-out is normed and gated per head inside its norm; read norm.input",
+        "a recurrent mixer's heads read out of a state; read state_head_outputs, or norm.input before norm and gate",
         "what each head reads out",
     )
     attention_gate = absent(
@@ -112,6 +113,19 @@ class LinearAttention(Mixer):
         later steps of a generation, not this forward.
         """
         return held
+
+    @value(
+        "out_proj.input",
+        select=Argument(0),
+        restore=beside_each_other,
+        description="what each head reads out of its state",
+    )
+    def state_head_outputs(self, held: Tensor) -> RecurrentHeadOutputs:
+        """What each head reads out of its state, normed and gated.
+
+        ``out_proj(state_head_outputs) == attention_output``, heads flattened.
+        """
+        return held.view(*held.shape[:-1], self.num_value_heads, -1).transpose(1, 2)
 
     @value("output", select=First(), description="what the mixer adds to the stream")
     def attention_output(self, held: Tensor) -> Residual:

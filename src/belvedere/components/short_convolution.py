@@ -50,6 +50,7 @@ class ShortConvolution(Mixer):
     betas: Any = absent("betas", recurrent_only, "the write strength at each position")
     state_input: Any = absent("state_input", recurrent_only, "the state before the first position")
     state_output: Any = absent("state_output", recurrent_only, "the state after the last position")
+    state_head_outputs: Any = absent("state_head_outputs", recurrent_only, "what each head reads out of its state")
 
     def _own_name(self) -> str:
         return "conv"

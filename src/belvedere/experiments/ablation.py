@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from belvedere.errors import InputError
+from belvedere.experiments.columns import Heads, Positions, columns_of, units_at
 from belvedere.experiments.engine import Pace, Scores, Sweep, cells_of, digest, digest_of, memory_of
 from belvedere.experiments.maps import MapResult
 from belvedere.experiments.metrics import Metric, bound, measured, metric_name
@@ -67,19 +68,41 @@ class StandIn:
         Raises:
             InputError: The block was not asked for.
         """
+        return self._drawn(layer, self._units(positions))
+
+    def must_be_of(self, value: str) -> None:
+        """Refuse to stand for another value than it is made of.
+
+        Args:
+            value: The standard path of the other one.
+
+        Raises:
+            InputError: It is of another.
+        """
+        if self.site.path != value:
+            raise InputError(f"the stand-in is made of {self.site.path} and cannot stand for {value}; make one of that")
+
+    def _drawn(self, layer: int, units: Sequence[int]) -> Tensor:
+        """The vectors for some units: of a position's heads each its own, of one drawn position."""
         if layer not in self.held:
             raise InputError(f"nothing was kept of block {layer}; make the stand-in with layers=[{layer}, ...]")
-        held = self.held[layer]
-        return held[[random.Random(f"{self.seed} {number}").randrange(len(held)) for number in positions]]
+        heads, held = self.site.heads, self.held[layer]
+        held = held.view(len(held), heads, -1)
+        drawn = [random.Random(f"{self.seed} {unit // heads}").randrange(len(held)) for unit in units]
+        return held[drawn, [unit % heads for unit in units]]
+
+    def _units(self, positions: Sequence[int]) -> list[int]:
+        """All heads of some positions."""
+        return [number * self.site.heads + head for number in positions for head in range(self.site.heads)]
 
     @property
     def kind(self) -> str:
         """How it is made."""
         return self.by
 
-    def new(self, layer: int, positions: Sequence[int], clean: Tensor) -> Tensor:
-        """The vectors for some positions, ``[positions, width]``, in the place of those that a run has there."""
-        return torch.zeros_like(clean) if self.by == "zero" else self.vectors(layer, positions).to(clean)
+    def new(self, layer: int, units: Sequence[int], clean: Tensor) -> Tensor:
+        """The vectors for some units, ``[units, width]``, in the place of those that a run has there."""
+        return torch.zeros_like(clean) if self.by == "zero" else self._drawn(layer, units).to(clean)
 
     def refuse_missing(self, site: Site) -> None:
         """Refuse blocks that nothing was kept of.
@@ -96,16 +119,29 @@ class StandIn:
 
         Args:
             layer: The block.
-            positions: The positions; below 0 they count from the end.
+            positions: The positions; below 0 they count from the end. All heads there are written; of image features
+                they count image tokens.
             copies: Where the trace runs several copies of a prompt: the copy of each position, from 0; the last copy
                 must be among them.
         """
-        rows = torch.tensor(list(positions))
+        heads = self.site.heads
+        self.put_units(
+            layer, self._units(positions), None if copies is None else [copy for copy in copies for _ in range(heads)]
+        )
+
+    def put_units(self, layer: int, units: Sequence[int], copies: Sequence[int] | None = None) -> None:
+        """Inside a trace: write it at some units of the site: positions, or heads of positions.
+
+        Args:
+            layer: The block.
+            units: The units, ``position * heads + head``.
+            copies: The copy of each unit, as for `put`.
+        """
+        rows = torch.tensor(list(units))
         if copies is not None:
-            held = self.site.read(layer)
             # A padded tower has more rows than patches, so a copy's length is read off the value.
-            rows = rows + torch.tensor(list(copies)) * (held.shape[0] * held.shape[1] // (max(copies) + 1))
-        self.site.put(layer, rows, self.new(layer, positions, self.site.rows(layer, rows)))
+            rows = rows + torch.tensor(list(copies)) * (self.site.count(self.site.read(layer)) // (max(copies) + 1))
+        self.site.put(layer, rows, self.new(layer, units, self.site.rows(layer, rows)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -118,6 +154,8 @@ class AblationResult(MapResult):
         plain: The metric of the untouched run.
         layers: The block of each row.
         positions: The positions that each column ablated together.
+        heads: The heads, likewise; empty where the value has none.
+        names: What each column is called; empty where its positions say it.
         value: The standard path of what was ablated.
         settings: What else made it.
     """
@@ -202,7 +240,8 @@ def ablate(
     references: Iterable[Mapping[str, Any]] = (),
     at: Where | None = None,
     layers: Iterable[int] | None = None,
-    positions: Iterable[int | Iterable[int]] | None = None,
+    positions: Positions | None = None,
+    heads: Heads | None = None,
     batch_cells: int | None = None,
     seed: int = 0,
     progress: bool | None = None,
@@ -219,7 +258,8 @@ def ablate(
         references: The other inputs that a mean or a resampled vector comes from.
         at: Their positions that count, as for `stand_in`.
         layers: The blocks; by default all that have the value.
-        positions: The positions, or lists of positions that are ablated together; by default as for `patch`.
+        positions: The positions, as for `patch`.
+        heads: The heads, as for `patch`.
         batch_cells: How many cells share one forward; by default as for `patch`.
         seed: What draws follow from.
         progress: Whether to show a bar.
@@ -233,13 +273,13 @@ def ablate(
         raise InputError(f"batch_cells is {batch_cells}; at least one cell goes into a forward")
     if not isinstance(by, StandIn):
         by = stand_in(model, value, by=by, references=references, at=at, layers=layers, seed=seed)
-    elif by.site.path != value:
-        raise InputError(f"the stand-in is made of {by.site.path} and cannot stand for {value}; make one of that")
+    by.must_be_of(value)
     site = Site.find(model, value, layers)
     by.refuse_missing(site)
     side = encoded(model, shown, "shown")
     pair = Pair(clean=side, corrupt=side)
-    groups = pair.groups(model, site, positions)
+    columns = columns_of(model, pair, site, positions, heads)
+    groups = columns.units
     # The weights are loaded where they are not yet, as by a first trace.
     model.dispatch()
     cells, way = cells_of(model, pair, site, groups, by)
@@ -258,7 +298,7 @@ def ablate(
         raw=scores.raw,
         plain=plain,
         layers=hosts,
-        positions=groups,
+        **columns.labels,
         value=value,
         settings={**made, "batch_cells": batch_cells, **way},
     )
@@ -273,7 +313,8 @@ def _usual(model: StandardizedTransformer, side: Side, site: Site) -> Where:
 
 @torch.no_grad()
 def _rows(model: StandardizedTransformer, side: Side, site: Site, rows: tuple[int, ...]) -> dict[int, Tensor]:
-    wanted = torch.tensor(rows)
+    """What some positions hold on each block, ``[positions, heads * width]``."""
+    wanted = torch.tensor([unit for group in units_at(model, side, site, (rows,)) for unit in group])
     with model.trace(**side.encoding):
         held: dict[int, Tensor] = nnsight.save({layer: site.rows(layer, wanted) for layer in site.hosts})
-    return held
+    return {layer: one.view(len(rows), -1) for layer, one in held.items()}

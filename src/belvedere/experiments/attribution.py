@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from belvedere.errors import InputError
+from belvedere.experiments.columns import Heads, Positions, columns_of
 from belvedere.experiments.engine import Resumed, resumed
 from belvedere.experiments.maps import MapResult
 from belvedere.experiments.metrics import Metric, bound, metric_name, told_apart
@@ -41,7 +42,8 @@ def attribute(
     metric: Metric,
     *,
     layers: Iterable[int] | None = None,
-    positions: Iterable[int | Iterable[int]] | None = None,
+    positions: Positions | None = None,
+    heads: Heads | None = None,
     steps: int | None = None,
     against: PatchResult | None = None,
     progress: bool | None = None,
@@ -56,6 +58,7 @@ def attribute(
         metric: What is measured; it needs a gradient, so no `rank`.
         layers: The blocks; by default all that have the value.
         positions: The positions, as for `patch`.
+        heads: The heads, as for `patch`.
         steps: How many points between corrupt and clean the gradient is taken at, while all positions of a block move
             together; by default at the corrupt run alone. It takes as many forwards per block.
         against: What `patch` found, to say how well the estimate agrees.
@@ -72,7 +75,7 @@ def attribute(
         raise InputError(f"steps is {steps}; the gradient is taken at one point at least")
     site = Site.find(model, value, layers)
     pair = Pair.align(model, clean, corrupt)
-    groups = pair.groups(model, site, positions)
+    columns = columns_of(model, pair, site, positions, heads)
     starts = [layer for layer in site.hosts for _ in range(steps or 0)]
     begun, corrupted, way = resumed(model, pair.corrupt, "vision" if site.is_tower else "text", starts)
     logits = next_logits(model, pair.clean), corrupted
@@ -80,13 +83,13 @@ def attribute(
     ends = told_apart(metric, *logits)
     run = Run(model=model, side=pair.corrupt, site=site, metric=metric, begun=begun)
     with Bar(f"attribution of {value}", len(site.hosts) * (steps or 1), progress) as bar:
-        estimates = dict(run.estimates(_held(model, pair.clean, site), groups, steps, bar))
+        estimates = dict(run.estimates(_held(model, pair.clean, site), columns.units, steps, bar))
     raw = torch.stack([estimates[layer] for layer in site.hosts])
     found = AttributionResult(
         effects=raw / (ends[0] - ends[1]),
         raw=raw,
         layers=tuple(site.hosts),
-        positions=groups,
+        **columns.labels,
         clean=ends[0],
         corrupt=ends[1],
         value=value,
@@ -109,6 +112,8 @@ class AttributionResult(MapResult):
         raw: ``[layer, position]``, the estimated change of the metric.
         layers: The block of each row.
         positions: The positions that each column patches together.
+        heads: The heads, likewise; empty where the value has none.
+        names: What each column is called; empty where its positions say it.
         clean: The metric of the clean run.
         corrupt: The metric of the corrupt run.
         value: The standard path of what would be patched.
@@ -137,7 +142,8 @@ class AttributionResult(MapResult):
         """
         layers = self.layers if layer is None else (layer,)
         missing = [number for number in layers if number not in truth.layers or number not in self.layers]
-        if truth.value != self.value or truth.positions != self.positions or missing:
+        cells = (truth.value, truth.positions, truth.heads)
+        if cells != (self.value, self.positions, self.heads) or missing:
             raise InputError(
                 f"the patching result is of {truth.value} at {len(truth.positions)} positions and blocks "
                 f"{truth.layers}, and this one of {self.value} at {len(self.positions)} and {self.layers}; "
@@ -194,8 +200,8 @@ class Run:
                 held = nnsight.save({layer: self._fresh(layer) for layer in self.site.hosts})
                 logits = nnsight.save(self.model.logits[:, self.side.last].float())
             found = self._gradients(logits, list(held.values()))
-        gradients = {layer: one.flatten(0, 1) for layer, one in zip(held, found, strict=True)}
-        return {layer: one.detach().flatten(0, 1) for layer, one in held.items()}, gradients
+        gradients = {layer: self.site.flat(one) for layer, one in zip(held, found, strict=True)}
+        return {layer: self.site.flat(one.detach()) for layer, one in held.items()}, gradients
 
     def _along(self, layer: int, corrupt: Tensor, clean: Tensor, rows: list[int], steps: int, bar: Bar) -> Tensor:
         """The mean gradient between corrupt and clean, at the middle of each step: ``[positions, width]``."""
@@ -208,7 +214,7 @@ class Run:
                 with nullcontext() if self.begun is None else self.begun.at(layer, 1):
                     held, logits = self._moved(layer, where, between)
                 (found,) = self._gradients(logits, [held])
-            total += found.flatten(0, 1)
+            total += self.site.flat(found)
             bar.advance(1)
         return total / steps
 
@@ -222,9 +228,7 @@ class Run:
     def _fresh(self, layer: int, rows: Tensor | None = None, vectors: Tensor | None = None) -> Tensor:
         """Inside a trace: give a block its value, or one with other vectors at some rows, as a tensor of its own."""
         held = self.site.read(layer)
-        fresh = held.clone() if rows is None else held.detach().clone()
-        if rows is not None and vectors is not None:
-            fresh[rows // held.shape[1], rows % held.shape[1]] = vectors.to(fresh)
+        fresh = held.clone() if rows is None or vectors is None else self.site.written(held.detach(), rows, vectors)
         if not fresh.requires_grad:
             fresh.requires_grad_()
         setattr(self.site.hosts[layer], self.site.name, fresh)
@@ -245,5 +249,5 @@ class Run:
 def _held(model: StandardizedTransformer, side: Side, site: Site) -> dict[int, Tensor]:
     """The value on every block of a run: ``[positions, width]``."""
     with model.trace(**side.encoding):
-        held: dict[int, Tensor] = nnsight.save({layer: site.read(layer).flatten(0, 1).clone() for layer in site.hosts})
+        held: dict[int, Tensor] = nnsight.save({layer: site.flat(site.read(layer)).clone() for layer in site.hosts})
     return held

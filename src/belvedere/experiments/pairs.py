@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +74,8 @@ class Pair:
         """The positions that are swept by default: patches, image tokens, or every token where no picture is shown."""
         if not site.is_tower:
             found = image_tokens(model, self.corrupt)
+            if site.is_features and not len(found):
+                raise InputError(f"{site.path} is written over image tokens, and the inputs show no pictures")
             return found.tolist() if len(found) else kept(self.corrupt.encoding).nonzero().flatten().tolist()
         return self._rows(model).of_kind("patch").nonzero().flatten().tolist()
 
@@ -81,37 +83,12 @@ class Pair:
         """What each row of the tower is."""
         return locate(model.vision, self.corrupt.encoding, self.corrupt.pictures).patches
 
-    def groups(
-        self, model: StandardizedTransformer, site: Site, positions: Iterable[int | Iterable[int]] | None
-    ) -> Groups:
-        """What each cell patches: one position, or several together.
-
-        Raises:
-            InputError: A position is outside of the input, or there is none.
-        """
-        length = self.length(model, site)
-        wanted = self.usual(model, site) if positions is None else positions
-        groups = tuple(tuple(_as_group(entry)) for entry in wanted)
-        if not groups or not all(groups):
-            raise InputError("`positions` is empty or has an empty group; pass numbers, or lists of numbers")
-        outside = [number for group in groups for number in group if not -length <= number < length]
-        if outside:
-            what = "tower rows" if site.is_tower else "tokens"
-            raise InputError(f"there is no position {outside[0]}; the input has {length} {what}, 0 to {length - 1}")
-        return tuple(tuple(number % length for number in group) for group in groups)
-
 
 def image_tokens(model: StandardizedTransformer, side: Side) -> Tensor:
     """The positions of the image tokens."""
     token = model.placeholder("image")
     ids = side.encoding["input_ids"][0]
     return (ids == token).nonzero().flatten().cpu() if token is not None else torch.empty(0, dtype=torch.long)
-
-
-def _as_group(entry: int | Iterable[int]) -> Sequence[int]:
-    if isinstance(entry, Iterable):
-        return [int(number) for number in entry]
-    return [int(entry)]
 
 
 def _grids(side: Side) -> str:

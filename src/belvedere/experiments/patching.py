@@ -1,5 +1,20 @@
 """Activation patching: copy one activation of a clean run into a corrupt one, and see what of the answer comes back.
 
+The two inputs may be swapped: then the clean run is patched with activations of the corrupt one, and the effects say
+what breaks the answer (noising) rather than what brings it back (denoising).
+
+What can be patched:
+
+``layers.layer_input``, ``vision.layers.mlp_output``, ...
+    streams and what is added to them, by position;
+``layers.attention_head_outputs``, ``vision.layers.attention_queries``, ...
+    whatever is one vector per head and position, by head;
+``vision.image_features``
+    what is written over the placeholders, by image token. It is not all that a picture gives every text model: some
+    also add to later blocks (deepstack), or make more than the stream of it;
+``layers.state_input``
+    the state of a recurrent mixer that a position finds, by head; by default at the first one behind the pictures.
+
 Every cell of the map is the corrupt run with a few vectors of the clean one. `belvedere.experiments.engine` runs of it
 only what they can change, many cells at once.
 
@@ -14,9 +29,10 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from belvedere.errors import InputError
+from belvedere.experiments.columns import Columns, Heads, Positions, columns_of
 from belvedere.experiments.engine import Pace, Scores, Sweep, cells_of, digest, memory_of
 from belvedere.experiments.metrics import Metric, bound, metric_name, told_apart
-from belvedere.experiments.pairs import Groups, Pair
+from belvedere.experiments.pairs import Pair
 from belvedere.experiments.progress import Bar
 from belvedere.experiments.result import PatchResult
 from belvedere.experiments.sites import Site
@@ -36,26 +52,32 @@ def patch(
     metric: Metric,
     *,
     layers: Iterable[int] | None = None,
-    positions: Iterable[int | Iterable[int]] | None = None,
+    positions: Positions | None = None,
+    heads: Heads | None = None,
     batch_cells: int | None = None,
     progress: bool | None = None,
     file: str | PathLike[str] | None = None,
 ) -> PatchResult:
-    """Patch a value from the clean run into the corrupt one, at each block and position.
+    """Patch a value from the clean run into the corrupt one, at each block and position, or at each block and head.
 
     Args:
         model: The model.
         clean: The input whose answer is to be restored, as `trace` takes it by keyword: an encoding from the processor,
             or ``{"text": prompt, "images": [picture]}``. One prompt.
-        corrupt: The input that is patched, with as many tokens and with pictures of the same size.
-        value: What is copied, by its standard path without a block number: ``layers.layer_output``,
-            ``layers.attention_output``, ``vision.layers.mlp_output``, ...
+        corrupt: The input that is patched, with as many tokens and with pictures of the same size. Swap the two to
+            patch the other way: 0 is then the clean run as it is, and 1 the corrupt one.
+        value: What is copied, by its standard path without a block number, such as ``layers.layer_output`` or
+            ``vision.layers.mlp_output``; by head, ``layers.attention_head_outputs`` or ``layers.state_input`` (the
+            state of a recurrent mixer that a position finds); or ``vision.image_features``, which is not the only way
+            into every text model (deepstack): ``model.vision.entries()`` lists all.
         metric: What is measured: `logit_difference`, `probability`, or any function of the next token's logits,
             ``[rows, vocab] -> [rows]``.
         layers: The blocks; by default all that have the value.
-        positions: The positions, each a number, or several numbers that are patched together. They count tokens of the
-            prompt, or rows of the tower over all pictures (as the value has them: a leading CLS is row 0). By default
-            the image tokens (every token, where no picture is shown), or the patches.
+        positions: A set of positions or several: numbers, lists of numbers that are patched together, names or `Inside`
+            of a box of the clean picture. Numbers count tokens of the prompt, or rows of the tower over all pictures (a
+            leading CLS is row 0). By default each image token (every token, where no picture is shown), or each patch;
+            with heads, all together.
+        heads: Heads, or lists of heads that are patched together, each at each set of positions; by default each alone.
         batch_cells: How many cells share one forward. By default as many as memory holds, and as long as more of them
             are faster, both measured as the sweep goes.
         progress: Whether to show a bar; by default where someone is watching, in a terminal or a notebook.
@@ -63,27 +85,26 @@ def patch(
             is read from it.
 
     Returns:
-        The effects, ``[layer, position]``: 0 where the patch leaves the corrupt run as it is, 1 where it restores the
-        clean one.
+        The effects: 0 where the patch leaves the corrupt run as it is, 1 where it restores the clean one.
 
     Raises:
-        InputError: The inputs cannot be laid side by side, there is no such block, position or value, the metric does
-            not give a number per row or is the same for both runs, or the file is another sweep's.
+        InputError: The inputs cannot be laid side by side, there is no such block, position, head or value, the metric
+            does not give a number per row or is the same for both runs, or the file is another sweep's.
         Unavailable: The checkpoint does not have the value, with the reason.
     """
-    site = Site.find(model, value, layers)
+    site = Site.find(model, value, layers, states=True)
     pair = Pair.align(model, clean, corrupt)
-    groups = pair.groups(model, site, positions)
+    columns = columns_of(model, pair, site, positions, heads)
     if batch_cells is not None and batch_cells < 1:
         raise InputError(f"batch_cells is {batch_cells}; at least one cell goes into a forward")
-    return _swept(model, pair, site, groups, metric, batch_cells, progress, file)
+    return _swept(model, pair, site, columns, metric, batch_cells, progress, file)
 
 
 def _swept(
     model: StandardizedTransformer,
     pair: Pair,
     site: Site,
-    groups: Groups,
+    columns: Columns,
     metric: Metric,
     batch_cells: int | None,
     progress: bool | None,
@@ -92,21 +113,22 @@ def _swept(
     """The result of a sweep."""
     # The weights are loaded where they are not yet, as by a first trace.
     model.dispatch()
-    cells, way = cells_of(model, pair, site, groups)
+    cells, way = cells_of(model, pair, site, columns.units)
     metric = bound(metric, cells.ends[0])
     clean, corrupt = told_apart(metric, *cells.ends)
     layers = tuple(site.hosts)
     made = {"model": model_name(model), "metric": metric_name(metric)}
-    about = {"value": site.path, **made, "layers": layers, "positions": groups, "inputs": digest(pair)}
+    about = {"value": site.path, **made, "layers": layers, "positions": columns.positions, "inputs": digest(pair)}
+    about |= {"heads": columns.heads} if columns.heads else {}
     scores = Scores.of(about, (clean, corrupt), file)
     pace = Pace(memory_of(next(model.embed_tokens._module.parameters()).device), batch_cells)
     with Bar(site.path, scores.raw.numel(), progress) as bar:
-        Sweep(cells=cells, layers=layers, groups=groups, metric=metric, pace=pace).run(scores, bar)
+        Sweep(cells=cells, layers=layers, groups=columns.units, metric=metric, pace=pace).run(scores, bar)
     return PatchResult(
         effects=(scores.raw - corrupt) / (clean - corrupt),
         raw=scores.raw,
         layers=layers,
-        positions=groups,
+        **columns.labels,
         clean=clean,
         corrupt=corrupt,
         value=site.path,

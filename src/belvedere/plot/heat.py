@@ -15,7 +15,14 @@ MOST_LABELS = 24
 
 
 def heat(
-    values: Tensor, *, rows: Sequence[Any], columns: Sequence[Any], title: str, unit: str, down: str = "block"
+    values: Tensor,
+    *,
+    rows: Sequence[Any],
+    columns: Sequence[Any],
+    title: str,
+    unit: str,
+    down: str = "block",
+    across: str = "position",
 ) -> Plot:
     """Draw a map.
 
@@ -26,6 +33,7 @@ def heat(
         title: What the values are.
         unit: What their colours mean, written along the colour bar.
         down: What the rows are.
+        across: What the columns are.
 
     Returns:
         The figure.
@@ -36,7 +44,7 @@ def heat(
         shown = axes.imshow(values.cpu().numpy(), cmap=DIVERGING, norm=fitted(values), aspect="auto")
         axes.set_title(title)
         axes.set_ylabel(down)
-        axes.set_xlabel("position")
+        axes.set_xlabel(across)
         axes.set_yticks(*_ticks(rows))
         axes.set_xticks(*_ticks(columns))
         made.colorbar(shown, ax=axes, label=unit.replace(": ", ":\n"))

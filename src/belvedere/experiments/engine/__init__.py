@@ -3,7 +3,8 @@
 A sweep has many cells, each a copy of one run with a few vectors replaced. The clean and the corrupt input run once
 each. A cell then begins where its patch is: at that text block, with the streams that the corrupt run left, and where
 the attention is causal at that position, with the keys, values and states of those before. A cell of the tower begins
-at that tower block, and what follows the tower is the model's own forward on its streams.
+at that tower block, and what follows the tower is the model's own forward on its streams. What heads read is given to a
+projection, which is run on the patched vectors alone; image features are what enters the first text block.
 
 Nothing here knows an architecture. What a block is called with, which axes grow with the number of prompts, what the
 stack adds between two blocks, which position attends to which: all of it is read off the runs themselves. And before a

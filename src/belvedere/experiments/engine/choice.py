@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from torch import Tensor
 
 from belvedere.errors import InputError
+from belvedere.experiments.engine.features import FeatureCells
 from belvedere.experiments.engine.source import CLEAN, Source
+from belvedere.experiments.engine.states import StateCells
 from belvedere.experiments.engine.text import TextCells
 from belvedere.experiments.engine.tower import TowerCells
 from belvedere.experiments.engine.traced import ResumedCells, TracedCells
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 Cell = tuple[int, tuple[int, ...]]
 
 __all__ = ["Cells", "cells_of"]
+
+WHOLE = "whole forwards"
 
 
 class Cells(Protocol):
@@ -90,6 +94,8 @@ def cells_of(
     Returns:
         The cells, and how they are run: in a word, and why not otherwise where they are run in a trace.
     """
+    if site.is_state:
+        return StateCells(model, pair, site, groups), {"cells": WHOLE, "because": "a state is inside of a kernel"}
     why = ""
     for name, made in _ways(model, pair, site, groups, source):
         try:
@@ -101,7 +107,7 @@ def cells_of(
         cells = ResumedCells(model, pair, site, groups, source)
     except Exception as error:
         why = f"{why}; {type(error).__name__}: {error}"
-        return TracedCells(model, pair, site, groups, source), {"cells": "whole forwards", "because": why}
+        return TracedCells(model, pair, site, groups, source), {"cells": WHOLE, "because": why}
     return cells, {"cells": cells.resumed.way, "because": why}
 
 
@@ -114,8 +120,9 @@ def _ways(
         yield both, lambda: TowerCells(model, pair, site, groups, source)
         yield "from the patched tower block", lambda: TowerCells(model, pair, site, groups, source, shares=False)
     else:
-        yield "from the patched block and position", lambda: TextCells(model, pair, site, groups, source)
-        yield "from the patched block", lambda: TextCells(model, pair, site, groups, source, shares=False)
+        kind = FeatureCells if site.is_features else TextCells
+        yield "from the patched block and position", lambda: kind(model, pair, site, groups, source)
+        yield "from the patched block", lambda: kind(model, pair, site, groups, source, shares=False)
 
 
 def _tried(cells: Tried, model: StandardizedTransformer, pair: Pair, site: Site, groups: Groups) -> Cells:

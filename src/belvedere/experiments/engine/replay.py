@@ -305,7 +305,8 @@ class Replay:
         masks = [one for one in held if is_square(one, self.length)]
         if masks or self._recurrent[number]:
             return masks or [EVERY]
-        return [EVERY if "eager" not in self._kernel else None]
+        # Without a mask SDPA counts from the first position that it is given, so a triangle must go in.
+        return [EVERY if self._is_bare(number) or "flash" in self._kernel else None]
 
     @cached_property
     def _triangle(self) -> Tensor:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from belvedere.experiments.engine.observed import BlockCall, Observed, noting, noting_calls, observe, without_data
-from belvedere.experiments.engine.places import Places
+from belvedere.experiments.engine.observed import BlockCall, Observed, noting_calls, observe, without_data
+from belvedere.experiments.engine.places import Places, Spots
 from belvedere.experiments.engine.replay import Entry, Replay
 from belvedere.experiments.engine.source import CLEAN, Source, busy
 from belvedere.experiments.runs import joined
@@ -53,8 +53,10 @@ class TextCells:
     def __post_init__(self) -> None:
         self.places = Places(self.site)
         sides = (self.pair.corrupt, self.pair.clean)
-        with noting(self.places.wanted) as self._outputs:
-            run = observe(self.model, joined(*sides), [side.last for side in sides])
+        encoding = joined(*sides)
+        with self.places.noting() as self._outputs:
+            run = observe(self.model, encoding, [side.last for side in sides])
+        self.places.learn(self.model, encoding)
         self.replay = Replay(self.model, self.pair.corrupt, run)
         self.replay.shares = self.shares
         self._busy = busy(self.site, self.groups, self.vectors)
@@ -98,15 +100,16 @@ class TextCells:
     def is_idle(self, layer: int, group: tuple[int, ...]) -> bool:
         """Whether a patch cannot change the measured logits."""
         last, start = self.replay.side.last, self._start(layer)
-        if self._busy[layer].isdisjoint(group):
+        rows = self._rows(layer, group)
+        if not rows:
             return True
         if start == self.model.num_layers:
-            return last not in group
-        return min(group) > last and bool(self.replay.cuts(start)[last + 1])
+            return last not in rows
+        return min(rows) > last and bool(self.replay.cuts(start)[last + 1])
 
     def cut(self, layer: int, group: tuple[int, ...]) -> int:
         """The first position that a cell runs."""
-        return int(self.replay.last_cuts(self._start(layer))[min(*group, self.replay.side.last)])
+        return int(self.replay.last_cuts(self._start(layer))[min([*self._rows(layer, group), self.replay.side.last])])
 
     def work(self, layer: int, cut: int) -> tuple[int, int]:
         """How many rows of how many blocks a cell runs."""
@@ -124,31 +127,38 @@ class TextCells:
 
     def _entry(self, layer: int, groups: Sequence[tuple[int, ...]], cut: int) -> Entry:
         """The cells of one block, as they enter a replay."""
-        copies = torch.tensor([copy for copy, group in enumerate(groups) for _ in group])
-        rows = torch.tensor([number for group in groups for number in group])
-        vectors = self._patched(layer, rows)
+        spots = Spots.of([self._live(layer, group) for group in groups], self.site.heads)
+        vectors = self._patched(layer, spots)
         run = self.replay.run
         stream = (run.entering if self.places.enters else run.leaving)[layer][:1, cut:]
         hidden = stream.expand(len(groups), -1, -1).clone()
-        hidden[copies, rows - cut] = vectors.to(hidden)
+        hidden[spots.copies, spots.rows - cut] = vectors.to(hidden)
         if not self.places.enters:
             hidden = self.replay.behind(layer, hidden, cut)
-        return Entry(self._start(layer), hidden, copies, rows)
+        return Entry(self._start(layer), hidden, spots.copies, spots.rows)
 
     def vectors(self, layer: int, rows: Tensor) -> tuple[Tensor, Tensor]:
-        """What is put at some positions, and what the corrupt run has there, ``[rows, width]``."""
+        """What is put at some units, and what the corrupt run has there, ``[units, width]``."""
         corrupt, clean = (held[rows.to(held.device)] for held in self._values(layer))
         return self.source.new(layer, rows.tolist(), clean).to(corrupt), corrupt
 
-    def _patched(self, layer: int, rows: Tensor) -> Tensor:
+    def _live(self, layer: int, group: Sequence[int]) -> list[int]:
+        """Those of some units whose new vector is another than the run's own."""
+        return [unit for unit in group if unit in self._busy[layer]]
+
+    def _rows(self, layer: int, group: Sequence[int]) -> set[int]:
+        """The positions of these."""
+        return {unit // self.site.heads for unit in self._live(layer, group)}
+
+    def _patched(self, layer: int, spots: Spots) -> Tensor:
         """What the stream is at the patched positions, ``[rows, hidden]``."""
-        new, _ = self.vectors(layer, rows)
+        new = self.vectors(layer, spots.units)[0].reshape(len(spots.rows), -1)
         if not self.places.inside:
             return new
-        return self.replay.rerun(layer, rows, self.places.answers(layer, self._outputs, rows, new))
+        return self.replay.rerun(layer, spots.rows, self.places.answers(layer, self._outputs, spots, new))
 
     def _values(self, layer: int) -> Tensor:
-        """The site's value in the corrupt and in the clean run, ``[2, positions, width]``."""
+        """The site's value in the corrupt and in the clean run, ``[2, units, width]``."""
         if self.places.inside:
             return self.places.values(layer, self._outputs)
         run: Observed = self.replay.run

@@ -21,7 +21,7 @@ from belvedere.experiments.engine.observed import (
     observe_entering,
     without_data,
 )
-from belvedere.experiments.engine.places import Places, by_prompt
+from belvedere.experiments.engine.places import Places, Spots, by_prompt
 from belvedere.experiments.engine.replay import Entry, Replay
 from belvedere.experiments.engine.source import CLEAN, Source, busy
 from belvedere.experiments.engine.trust import shapes_of
@@ -68,7 +68,7 @@ class TowerCells:
         leaving = dict(enumerate(self.staged.blocks))
         sides = (self.pair.corrupt, self.pair.clean)
         with (
-            noting(self.places.wanted) as self._outputs,
+            self.places.noting() as self._outputs,
             noting(leaving) as left,
             _noting_inputs(leaving) as self._entering,
         ):
@@ -137,11 +137,10 @@ class TowerCells:
         """The measured logits of some cells of one block, ``[cells, vocab]``."""
         layer = cells[0][0]
         state = self._state(len(cells))
-        rows = torch.tensor([number for _, group in cells for number in group])
-        copies = torch.tensor([copy for copy, (_, group) in enumerate(cells) for _ in group])
+        spots = Spots.of([group for _, group in cells], self.site.heads)
         stream = (self._entering if self.places.enters else self._leaving)[layer][0]
         patched = stream.repeat(len(cells), 1, 1)
-        patched[copies, rows] = self._patched(layer, rows).to(patched)
+        patched[spots.copies, spots.rows] = self._patched(layer, spots).to(patched)
         hidden = patched.reshape(state.hidden.shape)
         if self.places.enters:
             hidden = state.standard(state.calls[layer](self.staged.blocks[layer], state.native(hidden)))
@@ -171,12 +170,13 @@ class TowerCells:
         corrupt, clean = (held[rows.to(held.device)] for held in self._values(layer))
         return self.source.new(layer, rows.tolist(), clean).to(corrupt), corrupt
 
-    def _patched(self, layer: int, rows: Tensor) -> Tensor:
+    def _patched(self, layer: int, spots: Spots) -> Tensor:
         """What the stream is at the patched positions, ``[rows, hidden]``."""
-        new, _ = self.vectors(layer, rows)
+        new = self.vectors(layer, spots.units)[0].reshape(len(spots.rows), -1)
         if not self.places.inside:
             return new
-        state, answers = self._state(1), self.places.answers(layer, self._outputs, rows, new)
+        state, answers = self._state(1), self.places.answers(layer, self._outputs, spots, new)
+        rows = spots.rows
         entering = self._entering[layer][0]
         with answered(list(answers), list(answers.values())):
             # Without what mixes positions, a block is of each row alone, so that any rows make a picture.

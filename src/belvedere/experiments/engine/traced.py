@@ -11,6 +11,7 @@ import nnsight
 import torch
 from torch import Tensor
 
+from belvedere.errors import InputError
 from belvedere.experiments.engine.resumed import SOME, Resumed
 from belvedere.experiments.engine.source import CLEAN, Source, busy
 from belvedere.experiments.pairs import Pair
@@ -105,6 +106,8 @@ class ResumedCells(TracedCells):
     """
 
     def __post_init__(self) -> None:
+        if self.site.is_features:
+            raise InputError(f"{self.site.path} comes before every text block, and behind the tower")
         super().__post_init__()
         clean, wanted = self._held, torch.tensor(list(self._index))
         side, found = self.pair.corrupt, list[dict[int, Tensor]]()
@@ -146,7 +149,7 @@ class ResumedCells(TracedCells):
         def edit() -> None:
             self.site.put(layer, rows, source, copies)
 
-        return self.resumed.logits(edit, len(cells), layer, layer + 1, int(rows.min()))
+        return self.resumed.logits(edit, len(cells), layer, layer + 1, int(rows.min()) // self.site.heads)
 
 
 @torch.no_grad()

@@ -54,7 +54,7 @@ def _chosen(cells: Tried, site: Site, groups: Groups) -> dict[str, tuple[int, tu
             busy = [number for number in wanted if not cells.is_idle(layer, (number,))]
             if busy:
                 # A single position at the end tells nothing of those that run several.
-                found[cells.kind(layer)] = layer, tuple(busy[len(busy) // 2 :] if len(busy) > 2 else busy)
+                found[cells.kind(layer)] = layer, tuple(busy[(len(busy) - 1) // 2 :])
     return found
 
 
