@@ -131,6 +131,14 @@ class Replay:
             self._last_cuts[start] = places.cummax(0).values.tolist()
         return self._last_cuts[start]
 
+    def first_of(self, begun: int) -> int:
+        """The first position to run for pictures whose first token is here.
+
+        A recurrent mixer's state is in single precision, and what little comes before a picture is not worth its
+        rounding.
+        """
+        return 0 if any(self._recurrent) else self.last_cuts(0)[min(begun, self.side.last)]
+
     def logits(self, entries: Sequence[Entry], cut: int) -> Tensor:
         """The logits of the measured position, ``[copies, vocab]``.
 

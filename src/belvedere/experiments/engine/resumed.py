@@ -159,8 +159,10 @@ class Resumed:
         """By a trace up to the end of the edits, and a replay of what follows."""
         tower = self.stack == "vision"
         entering = 0 if tower else stop
-        begun = int(image_tokens(self.model, self.side)[0]) if tower else position
-        cut = replay.last_cuts(0 if tower else start)[min(begun, self.side.last)]
+        if tower:
+            cut = replay.first_of(int(image_tokens(self.model, self.side)[0]))
+        else:
+            cut = replay.last_cuts(start)[min(position, self.side.last)]
         encoding = repeated(self.side.encoding, copies)
         with (
             self.at(start, copies),

@@ -159,7 +159,7 @@ class TowerCells:
     def _read(self, replay: Replay, entering: Tensor, added: dict[int, Tensor]) -> Tensor:
         """The measured logits of some copies, by what enters the text blocks, ``[copies, vocab]``."""
         begun = int(image_tokens(self.model, self.pair.corrupt)[0])
-        cut = replay.last_cuts(0)[min(begun, self.pair.corrupt.last)]
+        cut = replay.first_of(begun)
         rows = torch.arange(cut, replay.length).repeat(len(entering))
         copies = torch.arange(len(entering)).repeat_interleave(replay.length - cut)
         replay.added = added
