@@ -10,11 +10,12 @@ from belvedere import InputError, Unavailable, shapes
 from belvedere.experiments import Inside, PatchResult, ablate, attribute, logit_difference, patch, stand_in, token_boxes
 from belvedere.testing import ROWS, build
 
-BOTH, BLOCK, TOWER, ALL = (
+BOTH, BLOCK, TOWER, ALL, TRACED = (
     "from the patched block and position",
     "from the patched block",
     "from the patched tower block and the first image token",
     "whole forwards",
+    "from the first changed block, in a trace",
 )
 HEADS = "layers.attention_head_outputs"
 FEATURES = "vision.image_features"
@@ -50,7 +51,7 @@ def check(name, value, way=None, positions=None, heads=None, **options):
     options = {"batch_cells": 3, **options}
     result = patch(model, clean, corrupt, value, METRIC, positions=positions, heads=heads, **options)
     if way is not None:
-        assert result.settings["cells"] == way, result.settings
+        assert result.settings["cells"].startswith(way), result.settings
     columns = list(zip(result.positions, result.heads, strict=True))
     by_hand = swept(model, clean, corrupt, value, METRIC, result.layers, columns)
     torch.testing.assert_close(result.raw, by_hand, atol=1e-5, rtol=0)
@@ -81,8 +82,8 @@ def test_heads_at_positions_equal_one_trace_per_cell(name):
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_head_of_the_tower_equals_one_trace_per_cell(name):
-    check(name, f"vision.{HEADS}", TOWER, batch_cells=2, heads=[-1, [0, 1]])
-    check(name, f"vision.{HEADS}", TOWER, batch_cells=2, heads=[1], positions=[1, [3, 6]])
+    check(name, f"vision.{HEADS}", "from the patched tower block", batch_cells=2, heads=[-1, [0, 1]])
+    check(name, f"vision.{HEADS}", "from the patched tower block", batch_cells=2, heads=[1], positions=[1, [3, 6]])
 
 
 @pytest.mark.trained
@@ -111,14 +112,14 @@ QUERIES = ("attention_queries", "attention_keys", "attention_values")
 def test_queries_keys_and_values_are_patched_by_head(name, value):
     blocks = model_of(name).layers
     layers = [number for number, block in enumerate(blocks) if "self_attn" in vars(block)]
-    check(name, f"layers.{value}", ALL, heads=[0, 1], positions=[6, [4, 9]], layers=layers)
+    check(name, f"layers.{value}", TRACED, heads=[0, 1], positions=[6, [4, 9]], layers=layers)
 
 
 @pytest.mark.parametrize("value", [*QUERIES, "betas", "decays"])
 def test_what_a_state_is_made_of_is_patched_by_head_and_position(value):
     model = model_of("qwen3_5")
     layers = [number for number, block in enumerate(model.layers) if "linear_attn" in vars(block)]
-    result = check("qwen3_5", f"layers.{value}", ALL, heads=[0, 1], positions=[6, [4, 12]], layers=layers)
+    result = check("qwen3_5", f"layers.{value}", TRACED, heads=[0, 1], positions=[6, [4, 12]], layers=layers)
     assert result.layers == tuple(layers)
 
 
