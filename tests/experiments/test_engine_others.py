@@ -278,7 +278,7 @@ def test_an_ablation_counts_far_fewer_operations_than_whole_forwards(value, leas
     assert whole / flops(lambda: ablate(model, shown, value, METRIC)) > least
 
 
-@pytest.mark.parametrize(("stack", "least"), [("text", 1.6), ("vision", 1.1)])
+@pytest.mark.parametrize(("stack", "least"), [("text", 4), ("vision", 1.1)])
 def test_a_knockout_counts_fewer_operations_than_whole_forwards(stack, least):
     model, shown = model_of("llava"), pair_of("llava")[0]
     queries, keys = ([20], range(4, 20)) if stack == "text" else ([3], range(4, 16))
@@ -287,7 +287,6 @@ def test_a_knockout_counts_fewer_operations_than_whole_forwards(stack, least):
     windows = knockout(model, shown, named, METRIC, stack=stack, window=1).windows
     ours = flops(lambda: knockout(model, shown, named, METRIC, stack=stack, window=1))
     whole = flops(lambda: naive.cut(model, shown, stack, edges, METRIC, windows, True))
-    print(stack, whole / ours)
     assert whole / ours > least
 
 
