@@ -75,7 +75,9 @@ def attribute(
     metric = bound(metric, logits[0])
     ends = told_apart(metric, *logits)
     run = Run(model=model, side=pair.corrupt, site=site, metric=metric)
-    with Bar(f"attribution of {value}", len(site.hosts) * (steps or 1), progress) as bar:
+    _refuse_steps(metric, logits[1])
+    counted = "blocks" if steps is None else "forwards"
+    with Bar(f"attribution of {value}", len(site.hosts) * (steps or 1), progress, counted) as bar:
         estimates = dict(run.estimates(_held(model, pair.clean, site), groups, steps, bar))
     raw = torch.stack([estimates[layer] for layer in site.hosts])
     found = AttributionResult(
@@ -218,11 +220,18 @@ class Run:
         """The metric's gradient at some tensors; zero at those that nothing reads."""
         score = self.metric(logits).sum()
         if not score.requires_grad:
-            raise InputError(f"{metric_name(self.metric)} has no gradient; take a logit or a probability")
+            return [torch.zeros_like(one) for one in held]
         found = torch.autograd.grad(score, held, allow_unused=True)
         return [
             torch.zeros_like(one) if gradient is None else gradient for one, gradient in zip(held, found, strict=True)
         ]
+
+
+def _refuse_steps(metric: Metric, logits: Tensor) -> None:
+    """A metric with steps and no slope."""
+    with torch.enable_grad():
+        if not metric(logits.detach().requires_grad_()).requires_grad:
+            raise InputError(f"{metric_name(metric)} has no gradient; take a logit or a probability")
 
 
 @torch.no_grad()

@@ -32,11 +32,12 @@ class Bar:
         name: What is swept.
         total: How many cells there are.
         shown: Whether to show it; ``None`` shows it in a terminal or a notebook only.
+        of: What is counted, where it is no cells.
     """
 
-    def __init__(self, name: str, total: int, shown: bool | None = None) -> None:
+    def __init__(self, name: str, total: int, shown: bool | None = None, of: str = "cells") -> None:
         self.done = 0
-        self._meter = _meter(name, total, shown)
+        self._meter = _meter(name, total, shown, of)
 
     def __enter__(self) -> Bar:
         self._meter.start()
@@ -67,12 +68,12 @@ class Silent:
 class Terminal:
     """A rich bar on standard error, so that output can be piped."""
 
-    def __init__(self, name: str, total: int, console: Console) -> None:
+    def __init__(self, name: str, total: int, console: Console, of: str) -> None:
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("cells"),
+            TextColumn(of),
             TimeRemainingColumn(elapsed_when_finished=True),
         )
         self._progress = Progress(*columns, console=console)
@@ -94,8 +95,8 @@ class Terminal:
 class Notebook:
     """An HTML bar in the cell's output, updated in place; needs no widgets."""
 
-    def __init__(self, name: str, total: int) -> None:
-        self._name, self._total = name, total
+    def __init__(self, name: str, total: int, of: str) -> None:
+        self._name, self._total, self._of = name, total, of
         self._display: Any = None
 
     def start(self) -> None:
@@ -111,17 +112,17 @@ class Notebook:
         """Nothing: the output stands."""
 
     def _shown(self, done: int) -> dict[str, str]:
-        text = f"{self._name}: {done} of {self._total} cells"
+        text = f"{self._name}: {done} of {self._total} {self._of}"
         bar = f"<progress max={self._total} value={done} style='width: 20em; vertical-align: middle'></progress>"
         return {"text/plain": text, "text/html": f"{bar} <code>{text}</code>"}
 
 
-def _meter(name: str, total: int, shown: bool | None) -> Meter:
+def _meter(name: str, total: int, shown: bool | None, of: str) -> Meter:
     console = Console(stderr=True)
     if shown is False:
         return Silent()
     if console.is_jupyter:
-        return Notebook(name, total)
+        return Notebook(name, total, of)
     if shown or console.is_terminal:
-        return Terminal(name, total, console)
+        return Terminal(name, total, console, of)
     return Silent()
