@@ -75,9 +75,7 @@ def attribute(
     metric = bound(metric, logits[0])
     ends = told_apart(metric, *logits)
     run = Run(model=model, side=pair.corrupt, site=site, metric=metric)
-    _refuse_steps(metric, logits[1])
-    counted = "blocks" if steps is None else "forwards"
-    with Bar(f"attribution of {value}", len(site.hosts) * (steps or 1), progress, counted) as bar:
+    with Bar(f"attribution of {value}", len(site.hosts) * (steps or 1), progress) as bar:
         estimates = dict(run.estimates(_held(model, pair.clean, site), groups, steps, bar))
     raw = torch.stack([estimates[layer] for layer in site.hosts])
     found = AttributionResult(
@@ -220,6 +218,7 @@ class Run:
         """The metric's gradient at some tensors; zero at those that nothing reads."""
         score = self.metric(logits).sum()
         if not score.requires_grad:
+            _refuse_steps(self.metric, logits)
             return [torch.zeros_like(one) for one in held]
         found = torch.autograd.grad(score, held, allow_unused=True)
         return [

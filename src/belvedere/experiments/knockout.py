@@ -263,7 +263,7 @@ def _batches(cells: list[Cell], size: int) -> Iterable[list[Cell]]:
 def _scores(runs: Iterable[Tensor], metric: Metric, count: int, progress: bool | None) -> Tensor:
     """The metric of each run's logits, one run after the other: ``[runs]``."""
     scores = []
-    with Bar("knockout", count, progress, "cuts") as bar:
+    with Bar("knockout", count, progress) as bar:
         for logits in runs:
             scores.append(measured(metric, logits))
             bar.advance(len(logits))

@@ -32,12 +32,11 @@ class Bar:
         name: What is swept.
         total: How many cells there are.
         shown: Whether to show it; ``None`` shows it in a terminal or a notebook only.
-        of: What is counted, where it is no cells.
     """
 
-    def __init__(self, name: str, total: int, shown: bool | None = None, of: str = "cells") -> None:
+    def __init__(self, name: str, total: int, shown: bool | None = None) -> None:
         self.done = 0
-        self._meter = _meter(name, total, shown, of)
+        self._meter = _meter(name, total, shown)
 
     def __enter__(self) -> Bar:
         self._meter.start()
@@ -68,12 +67,12 @@ class Silent:
 class Terminal:
     """A rich bar on standard error, so that output can be piped."""
 
-    def __init__(self, name: str, total: int, console: Console, of: str) -> None:
+    def __init__(self, name: str, total: int, console: Console) -> None:
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn(of),
+            TextColumn("cells"),
             TimeRemainingColumn(elapsed_when_finished=True),
         )
         self._progress = Progress(*columns, console=console)
@@ -95,8 +94,8 @@ class Terminal:
 class Notebook:
     """An HTML bar in the cell's output, updated in place; needs no widgets."""
 
-    def __init__(self, name: str, total: int, of: str) -> None:
-        self._name, self._total, self._of = name, total, of
+    def __init__(self, name: str, total: int) -> None:
+        self._name, self._total = name, total
         self._display: Any = None
 
     def start(self) -> None:
@@ -112,17 +111,17 @@ class Notebook:
         """Nothing: the output stands."""
 
     def _shown(self, done: int) -> dict[str, str]:
-        text = f"{self._name}: {done} of {self._total} {self._of}"
+        text = f"{self._name}: {done} of {self._total} cells"
         bar = f"<progress max={self._total} value={done} style='width: 20em; vertical-align: middle'></progress>"
         return {"text/plain": text, "text/html": f"{bar} <code>{text}</code>"}
 
 
-def _meter(name: str, total: int, shown: bool | None, of: str) -> Meter:
+def _meter(name: str, total: int, shown: bool | None) -> Meter:
     console = Console(stderr=True)
     if shown is False:
         return Silent()
     if console.is_jupyter:
-        return Notebook(name, total, of)
+        return Notebook(name, total)
     if shown or console.is_terminal:
-        return Terminal(name, total, console, of)
+        return Terminal(name, total, console)
     return Silent()
