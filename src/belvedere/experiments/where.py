@@ -133,8 +133,8 @@ def _inside(model: StandardizedTransformer, side: Side, where: Inside, tower: bo
     layout = layout_of(model, side, known)
     if layout.unsourced == NO_SIZES:
         raise InputError(
-            "an encoding does not say how large its pictures were; pass Inside(box, size=(width, height)), or the prompt "
-            "and its pictures"
+            "an encoding does not say how large its pictures were; pass Inside(box, size=(width, height)), or the "
+            "prompt and its pictures"
         )
     found = layout.patches_in(where.box, where.image) if tower else layout.tokens_in(where.box, where.image)
     if where.outside:
