@@ -119,18 +119,23 @@ def test_the_block_that_llava_does_not_read_has_no_gradient(llava_rig):
     assert attribute(*given).effects[-1].abs().max() == 0
 
 
-def test_a_model_whose_weights_are_frozen_has_gradients_all_the_same(llava_rig):
-    given = (llava_rig.model, llava_rig.clean, llava_rig.corrupt, "layers.layer_output", METRIC)
-    before = attribute(*given, positions=[5, 6])
+@pytest.mark.parametrize("steps", [None, 2])
+@pytest.mark.parametrize("value", ["layers.layer_output", "vision.layers.layer_output"])
+def test_a_model_whose_weights_are_frozen_has_gradients_all_the_same(llava_rig, value, steps):
+    given = (llava_rig.model, llava_rig.clean, llava_rig.corrupt, value, METRIC)
+    last = len(llava_rig.model.vision.layers) - 1  # which nothing reads: no gradient at all reaches the metric
+    before = attribute(*given, positions=[5, 6], steps=steps)
     parameters = list(llava_rig.model._module.parameters())
     try:
         for held in parameters:
             held.requires_grad_(False)
-        frozen = attribute(*given, positions=[5, 6])
+        frozen = attribute(*given, positions=[5, 6], steps=steps)
+        alone = attribute(*given, positions=[5, 6], steps=steps, layers=[last])
     finally:
         for held in parameters:
             held.requires_grad_(True)
     assert torch.equal(frozen.effects, before.effects)
+    assert torch.equal(alone.effects[0], before.effects[last])
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,8 @@ def test_a_box_is_the_tokens_under_it_and_outside_the_others(name):
         both = {*positions_of(model, side, outside), *under}
         assert len(both) == len(places) or len(scene.pictures) == 2
     assert str(box).startswith("inside (")
+    with pytest.raises(InputError, match=r"pass Inside\(box, size="):
+        positions_of(model, encoded(model, encoding, "shown"), Inside(scene.changed, image=scene.asked))
 
 
 def test_the_rank_counts_the_likelier_tokens():

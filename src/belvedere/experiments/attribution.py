@@ -238,11 +238,19 @@ class Run:
         """The metric's gradient at some tensors; zero at those that nothing reads."""
         score = self.metric(logits).sum()
         if not score.requires_grad:
-            raise InputError(f"{metric_name(self.metric)} has no gradient; take a logit or a probability")
+            _refuse_steps(self.metric, logits)
+            return [torch.zeros_like(one) for one in held]
         found = torch.autograd.grad(score, held, allow_unused=True)
         return [
             torch.zeros_like(one) if gradient is None else gradient for one, gradient in zip(held, found, strict=True)
         ]
+
+
+def _refuse_steps(metric: Metric, logits: Tensor) -> None:
+    """A metric with steps and no slope."""
+    with torch.enable_grad():
+        if not metric(logits.detach().requires_grad_()).requires_grad:
+            raise InputError(f"{metric_name(metric)} has no gradient; take a logit or a probability")
 
 
 @torch.no_grad()

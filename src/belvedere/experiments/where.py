@@ -13,6 +13,7 @@ from belvedere.components import NoVision
 from belvedere.errors import InputError
 from belvedere.experiments.pairs import image_tokens
 from belvedere.experiments.runs import Side, kept, layout_of
+from belvedere.locating.shown import NO_SIZES
 
 if TYPE_CHECKING:
     from belvedere.standardized import StandardizedTransformer
@@ -130,6 +131,11 @@ def _named(model: StandardizedTransformer, side: Side, name: str, tower: bool) -
 def _inside(model: StandardizedTransformer, side: Side, where: Inside, tower: bool) -> Tensor:
     known = None if side.sizes or where.size is None else [where.size] * side.pictures.count
     layout = layout_of(model, side, known)
+    if layout.unsourced == NO_SIZES:
+        raise InputError(
+            "an encoding does not say how large its pictures were; pass Inside(box, size=(width, height)), or the "
+            "prompt and its pictures"
+        )
     found = layout.patches_in(where.box, where.image) if tower else layout.tokens_in(where.box, where.image)
     if where.outside:
         whole = layout.rows_of(where.image) if tower else layout.tokens_of(where.image)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import fill
 from typing import Any
 
 from torch import Tensor
@@ -12,6 +13,8 @@ from belvedere.plot.style import FAINT, LINES, Plot, figure, styled
 __all__ = ["curves"]
 
 MOST_LABELS = 24
+#: Letters of a line that the axis has room for, and of a name in the legend; inches of a letter.
+LETTERS, NAME, LETTER = 34, 30, 0.085
 
 
 def curves(
@@ -36,16 +39,19 @@ def curves(
     if values.shape != (len(names), len(columns)):
         raise ValueError(f"values are {list(values.shape)}, with {len(names)} names and {len(columns)} columns")
     with styled():
-        made = figure(max(4.5, min(11.0, 2.5 + 0.35 * len(columns))), 3.2)
+        labels = [fill(name, NAME) for name in names]
+        beside = 0.7 + LETTER * max(len(line) for label in labels for line in label.splitlines() or [""])
+        made = figure(max(4.5, min(11.0, 2.5 + 0.35 * len(columns))) + beside, 3.2)
         axes = made.add_subplot()
         axes.axhline(0, color=FAINT, linewidth=0.8)
-        for number, (row, name) in enumerate(zip(values, names, strict=True)):
+        for number, (row, name) in enumerate(zip(values, labels, strict=True)):
             color, marker = LINES[number % len(LINES)]
             axes.plot(row.cpu().numpy(), color=color, marker=marker, label=name)
         step = -(-len(columns) // MOST_LABELS)
         axes.set_xticks(range(0, len(columns), step), [str(column) for column in columns[::step]])
         axes.set_title(title)
         axes.set_xlabel(across)
-        axes.set_ylabel(unit)
-        axes.legend()
+        axes.set_ylabel(fill(unit, LETTERS))
+        # Beside the curves, for they may be anywhere.
+        axes.legend(loc="upper left", bbox_to_anchor=(1.02, 1.0), borderaxespad=0.0)
     return made
