@@ -14,6 +14,7 @@ from matplotlib.colors import CenteredNorm
 from matplotlib.figure import Figure
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from torch import Tensor
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "Plot",
     "figure",
     "fitted",
+    "halved",
     "strength",
     "styled",
 ]
@@ -91,6 +93,13 @@ def figure(width: float, height: float) -> Plot:
 def fitted(values: Tensor) -> CenteredNorm:
     """A scale around zero that just holds the values, and that noise alone does not fill."""
     return CenteredNorm(halfrange=_limit(values))
+
+
+def halved(bar: Axes, values: Tensor) -> Axes:
+    """A colour bar without the half that values of one sign do not use."""
+    limit = _limit(values)
+    bar.set_ylim(0 if float(values.min()) >= 0 else -limit, 0 if float(values.max()) < 0 else limit)
+    return bar
 
 
 def strength(values: Tensor, scale: Tensor) -> Tensor:
