@@ -12,7 +12,19 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from belvedere.plot.ground import ground
-from belvedere.plot.style import DIVERGING, GROUND, INK, OUTLINE, Plot, figure, fitted, halved, strength, styled
+from belvedere.plot.style import (
+    DIVERGING,
+    GROUND,
+    INK,
+    OUTLINE,
+    Plot,
+    figure,
+    fitted,
+    halved,
+    strength,
+    styled,
+    wrapped,
+)
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -67,9 +79,11 @@ def strips(
     down = -(-len(titles) // COLUMNS)
     across = -(-len(titles) // down)
     tall = PANEL * image.height / image.width
+    wide = across * (PANEL + 0.75)
+    title, more = wrapped(wide, heading, unit if len(titles) == 1 else f"{unit}; each panel has its own scale")
     with styled():
-        made = figure(across * (PANEL + 0.75), down * (tall + 0.45) + 0.8)
-        made.suptitle(f"{heading}\n{unit}; each panel has its own scale")
+        made = figure(wide, down * (tall + 0.45) + 0.8 + more)
+        made.suptitle(title)
         for number, (row, title) in enumerate(zip(values, titles, strict=True)):
             axes = made.add_subplot(down, across, number + 1)
             _panel(axes, row, boxes, image, title, outline, scale=row)
@@ -118,9 +132,10 @@ def words(
     tall, across = wide * image.height / image.width, max(1, min(COLUMNS, int(2 * WIDEST // wide), len(titles)))
     down = -(-len(titles) // across)
     points = 72 * wide * narrowest / image.width / (LETTER * LETTERS)
+    title, more = wrapped(across * (wide + 0.15), heading, unit)
     with styled():
-        made = figure(across * (wide + 0.15), down * (tall + 0.35) + 0.8)
-        made.suptitle(f"{heading}\n{unit}")
+        made = figure(across * (wide + 0.15), down * (tall + 0.35) + 0.8 + more)
+        made.suptitle(title)
         for number, (written, row, title) in enumerate(zip(texts, values, titles, strict=True)):
             axes = made.add_subplot(down, across, number + 1)
             _panel(axes, row, boxes, image, title, outline, scale=values)

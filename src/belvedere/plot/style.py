@@ -6,6 +6,7 @@ apart under every common colour blindness, and each panel says its numbers besid
 
 from __future__ import annotations
 
+import textwrap
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,7 @@ __all__ = [
     "halved",
     "strength",
     "styled",
+    "wrapped",
 ]
 
 DIVERGING = "PuOr_r"
@@ -55,6 +57,8 @@ INK = "#1a1a1a"
 FAINT = "#6b6b6b"
 #: Values below this are noise; a scale never closes in on them.
 LEAST = 0.01
+#: Inches that a letter of a figure's title takes across, and a line of it down.
+TITLE = (0.105, 0.2)
 SETTINGS: Any = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
@@ -88,6 +92,13 @@ def styled() -> Any:
 def figure(width: float, height: float) -> Plot:
     """An empty figure, in inches, that keeps its parts from overlapping."""
     return Plot(figsize=(width, height), layout="constrained")
+
+
+def wrapped(width: float, *lines: str) -> tuple[str, float]:
+    """The lines of a title, broken where the figure ends, and the inches that what was broken takes."""
+    across, down = TITLE
+    broken = "\n".join(textwrap.fill(line, max(1, int(width / across))) for line in lines)
+    return broken, down * (broken.count("\n") + 1 - len(lines))
 
 
 def fitted(values: Tensor) -> CenteredNorm:
