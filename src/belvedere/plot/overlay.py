@@ -80,10 +80,10 @@ def strips(
     across = -(-len(titles) // down)
     tall = PANEL * image.height / image.width
     wide = across * (PANEL + 0.75)
-    title, more = wrapped(wide, heading, unit if len(titles) == 1 else f"{unit}; each panel has its own scale")
+    head, more = wrapped(wide, heading, unit if len(titles) == 1 else f"{unit}; each panel has its own scale")
     with styled():
         made = figure(wide, down * (tall + 0.45) + 0.8 + more)
-        made.suptitle(title)
+        made.suptitle(head)
         for number, (row, title) in enumerate(zip(values, titles, strict=True)):
             axes = made.add_subplot(down, across, number + 1)
             _panel(axes, row, boxes, image, title, outline, scale=row)
@@ -132,10 +132,10 @@ def words(
     tall, across = wide * image.height / image.width, max(1, min(COLUMNS, int(2 * WIDEST // wide), len(titles)))
     down = -(-len(titles) // across)
     points = 72 * wide * narrowest / image.width / (LETTER * LETTERS)
-    title, more = wrapped(across * (wide + 0.15), heading, unit)
+    head, more = wrapped(across * (wide + 0.15), heading, unit)
     with styled():
         made = figure(across * (wide + 0.15), down * (tall + 0.35) + 0.8 + more)
-        made.suptitle(title)
+        made.suptitle(head)
         for number, (written, row, title) in enumerate(zip(texts, values, titles, strict=True)):
             axes = made.add_subplot(down, across, number + 1)
             _panel(axes, row, boxes, image, title, outline, scale=values)
