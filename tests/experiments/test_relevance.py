@@ -221,3 +221,5 @@ def test_the_object_s_tokens_come_first(name, method, least):
     drawn = torch.as_tensor(cells.get_array().data, dtype=torch.float32)
     torch.testing.assert_close(drawn, result.on_tokens()[0] / scores.max())
     assert result.overlay(scene.image, patches=True).axes
+    # A rollout is of no score, and does not say that it is.
+    assert ("logit difference" in figure._suptitle.get_text().replace("\n", " ")) is (method != "rollout")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from time import monotonic
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -10,6 +11,9 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 __all__ = ["Bar"]
+
+#: Seconds before a notebook shows a bar: its output stands, and a page of bars that were full at once tells nothing.
+PATIENCE = 0.5
 
 
 class Meter(Protocol):
@@ -31,7 +35,7 @@ class Bar:
     Args:
         name: What is swept.
         total: How many cells there are.
-        shown: Whether to show it; ``None`` shows it in a terminal or a notebook only.
+        shown: Whether to show it; ``None`` shows it in a terminal or, where it takes a while, in a notebook.
     """
 
     def __init__(self, name: str, total: int, shown: bool | None = None) -> None:
@@ -94,18 +98,24 @@ class Terminal:
 class Notebook:
     """An HTML bar in the cell's output, updated in place; needs no widgets."""
 
-    def __init__(self, name: str, total: int) -> None:
+    def __init__(self, name: str, total: int, patience: float) -> None:
         self._name, self._total = name, total
+        self._patience, self._begun = patience, monotonic()
         self._display: Any = None
 
     def start(self) -> None:
-        """Begin to show."""
-        show = import_module("IPython.display").display
-        self._display = show(self._shown(0), raw=True, display_id=True)
+        """Begin to count, and to show where there is nothing to wait for."""
+        self._begun = monotonic()
+        if not self._patience:
+            self.update(0)
 
     def update(self, done: int) -> None:
-        """Move the bar."""
-        self._display.update(self._shown(done), raw=True)
+        """Move the bar, once it has taken so long that someone would wonder."""
+        if self._display is not None:
+            self._display.update(self._shown(done), raw=True)
+        elif monotonic() - self._begun >= self._patience:
+            show = import_module("IPython.display").display
+            self._display = show(self._shown(done), raw=True, display_id=True)
 
     def stop(self) -> None:
         """Nothing: the output stands."""
@@ -121,7 +131,7 @@ def _meter(name: str, total: int, shown: bool | None) -> Meter:
     if shown is False:
         return Silent()
     if console.is_jupyter:
-        return Notebook(name, total)
+        return Notebook(name, total, 0 if shown else PATIENCE)
     if shown or console.is_terminal:
         return Terminal(name, total, console)
     return Silent()

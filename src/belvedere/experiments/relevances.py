@@ -130,13 +130,15 @@ class RelevanceResult(Result):
         chosen = images.eq(image) & ~boxes.isnan().any(-1)
         if not bool(chosen.any()):
             raise InputError(f"nothing has a known box in picture {image}; use `table()` or `plot()`")
+        # A rollout is of no score: it knows no answer.
+        what = "" if self.method == "rollout" else f"of the {self.settings.get('metric', 'score')}, "
         return plot.strips(
             _scaled(values[:, chosen]),
             boxes[chosen],
             picture,
             titles=[repr(self.words[str(token)]) for token in self.tokens],
             heading=self.title,
-            unit=f"of the {self.settings.get('metric', 'score')}, the largest is 1",
+            unit=f"{what}the largest is 1",
             outline=outline,
         )
 

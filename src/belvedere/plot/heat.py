@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
-from belvedere.plot.style import DIVERGING, Plot, figure, fitted, styled
+from belvedere.plot.style import DIVERGING, Plot, figure, fitted, halved, styled
 
 __all__ = ["heat"]
 
@@ -47,7 +47,7 @@ def heat(
         axes.set_xlabel(across)
         axes.set_yticks(*_ticks(rows))
         axes.set_xticks(*_ticks(columns))
-        made.colorbar(shown, ax=axes, label=unit.replace(": ", ":\n"))
+        halved(made.colorbar(shown, ax=axes, label=unit.replace(": ", ":\n")).ax, values)
     return made
 
 

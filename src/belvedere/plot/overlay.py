@@ -12,7 +12,19 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from belvedere.plot.ground import ground
-from belvedere.plot.style import DIVERGING, INK, OUTLINE, Plot, figure, fitted, strength, styled
+from belvedere.plot.style import (
+    DIVERGING,
+    GROUND,
+    INK,
+    OUTLINE,
+    Plot,
+    figure,
+    fitted,
+    halved,
+    strength,
+    styled,
+    wrapped,
+)
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -24,6 +36,8 @@ COLUMNS = 4
 PANEL = 2.6
 #: How much of the picture a cell covers, from one that does nothing to the strongest.
 COVER = (0.1, 0.85)
+#: The strength from which a cell is too dark for dark writing.
+DARK = 0.7
 #: Inches for the longest word that is written into a cell, the most that a panel takes, and letters of a word.
 CELL, WIDEST, LETTERS = 0.55, 11.0, 8
 #: A letter's width for its height, and the points of the largest and the smallest writing.
@@ -65,14 +79,17 @@ def strips(
     down = -(-len(titles) // COLUMNS)
     across = -(-len(titles) // down)
     tall = PANEL * image.height / image.width
+    wide = across * (PANEL + 0.75)
+    head, more = wrapped(wide, heading, unit if len(titles) == 1 else f"{unit}; each panel has its own scale")
     with styled():
-        made = figure(across * (PANEL + 0.75), down * (tall + 0.45) + 0.8)
-        made.suptitle(f"{heading}\n{unit}; each panel has its own scale")
+        made = figure(wide, down * (tall + 0.45) + 0.8 + more)
+        made.suptitle(head)
         for number, (row, title) in enumerate(zip(values, titles, strict=True)):
             axes = made.add_subplot(down, across, number + 1)
             _panel(axes, row, boxes, image, title, outline, scale=row)
             beside = axes.inset_axes((1.03, 0, 0.05, 1))
-            made.colorbar(ScalarMappable(fitted(row), DIVERGING), cax=beside).ax.tick_params(labelsize=8)
+            bar = made.colorbar(ScalarMappable(fitted(row), DIVERGING), cax=beside)
+            halved(bar.ax, row).tick_params(labelsize=8)
     return made
 
 
@@ -115,13 +132,14 @@ def words(
     tall, across = wide * image.height / image.width, max(1, min(COLUMNS, int(2 * WIDEST // wide), len(titles)))
     down = -(-len(titles) // across)
     points = 72 * wide * narrowest / image.width / (LETTER * LETTERS)
+    head, more = wrapped(across * (wide + 0.15), heading, unit)
     with styled():
-        made = figure(across * (wide + 0.15), down * (tall + 0.35) + 0.8)
-        made.suptitle(f"{heading}\n{unit}")
+        made = figure(across * (wide + 0.15), down * (tall + 0.35) + 0.8 + more)
+        made.suptitle(head)
         for number, (written, row, title) in enumerate(zip(texts, values, titles, strict=True)):
             axes = made.add_subplot(down, across, number + 1)
             _panel(axes, row, boxes, image, title, outline, scale=values)
-            _write(axes, written, boxes, points)
+            _write(axes, written, boxes, points, strength(row, values))
     return made
 
 
@@ -136,13 +154,13 @@ def _panel(
     axes.set_title(f"{title}: {_number(values.min())} to {_number(values.max())}")
 
 
-def _write(axes: Axes, texts: Sequence[str], boxes: Tensor, points: float) -> None:
-    """Each word in the middle of its box."""
+def _write(axes: Axes, texts: Sequence[str], boxes: Tensor, points: float, strengths: Tensor) -> None:
+    """Each word in the middle of its box, light where the box is dark."""
     largest, smallest = SIZES
-    look: Any = {"ha": "center", "va": "center", "color": INK, "parse_math": False, "clip_on": True}
-    for word, (left, top, right, bottom) in zip(texts, boxes.tolist(), strict=True):
-        size = max(smallest, min(largest, points))
-        axes.text((left + right) / 2, (top + bottom) / 2, _short(word), fontsize=size, **look)
+    look: Any = {"ha": "center", "va": "center", "parse_math": False, "clip_on": True}
+    for word, (left, top, right, bottom), strong in zip(texts, boxes.tolist(), strengths.tolist(), strict=True):
+        size, color = max(smallest, min(largest, points)), GROUND if strong > DARK else INK
+        axes.text((left + right) / 2, (top + bottom) / 2, _short(word), fontsize=size, color=color, **look)
 
 
 def _short(word: str) -> str:

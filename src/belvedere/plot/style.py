@@ -6,6 +6,7 @@ apart under every common colour blindness, and each panel says its numbers besid
 
 from __future__ import annotations
 
+import textwrap
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from matplotlib.colors import CenteredNorm
 from matplotlib.figure import Figure
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from torch import Tensor
 
 __all__ = [
@@ -28,8 +30,10 @@ __all__ = [
     "Plot",
     "figure",
     "fitted",
+    "halved",
     "strength",
     "styled",
+    "wrapped",
 ]
 
 DIVERGING = "PuOr_r"
@@ -53,6 +57,8 @@ INK = "#1a1a1a"
 FAINT = "#6b6b6b"
 #: Values below this are noise; a scale never closes in on them.
 LEAST = 0.01
+#: Inches that a letter of a figure's title takes across, and a line of it down.
+TITLE = (0.105, 0.2)
 SETTINGS: Any = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
@@ -88,9 +94,23 @@ def figure(width: float, height: float) -> Plot:
     return Plot(figsize=(width, height), layout="constrained")
 
 
+def wrapped(width: float, *lines: str) -> tuple[str, float]:
+    """The lines of a title, broken where the figure ends, and the inches that what was broken takes."""
+    across, down = TITLE
+    broken = "\n".join(textwrap.fill(line, max(1, int(width / across))) for line in lines)
+    return broken, down * (broken.count("\n") + 1 - len(lines))
+
+
 def fitted(values: Tensor) -> CenteredNorm:
     """A scale around zero that just holds the values, and that noise alone does not fill."""
     return CenteredNorm(halfrange=_limit(values))
+
+
+def halved(bar: Axes, values: Tensor) -> Axes:
+    """A colour bar without the half that values of one sign do not use."""
+    limit = _limit(values)
+    bar.set_ylim(0 if float(values.min()) >= 0 else -limit, 0 if float(values.max()) < 0 else limit)
+    return bar
 
 
 def strength(values: Tensor, scale: Tensor) -> Tensor:
