@@ -19,8 +19,8 @@ LOWEST = -1e9
 
 
 @contextmanager
-def masked(module, paths, edges):
-    """While it holds, attentions of a raw eager model get minus a billion added at some edges of their scores.
+def masked(module, paths, edges, lowest=LOWEST):
+    """While it holds, attentions of a raw eager model get a number added at some edges of their scores.
 
     ``edges`` maps the number of an attention's call to ``[query, key]``, or is one such tensor for all calls.
     """
@@ -32,7 +32,7 @@ def masked(module, paths, edges):
         if host in modules:
             extra = edges[calls[host]] if isinstance(edges, list) else edges
             calls[host] += 1
-            extra = torch.zeros(extra.shape, dtype=query.dtype).masked_fill(extra, LOWEST)[None, None]
+            extra = torch.zeros(extra.shape, dtype=query.dtype).masked_fill(extra, lowest)[None, None]
             attention_mask = extra if attention_mask is None else attention_mask[..., : key.shape[-2]] + extra
         return eager(host, query, key, value, attention_mask, *args, **kwargs)
 

@@ -21,7 +21,7 @@ from belvedere.components.standard import blocks
 from belvedere.errors import InputError
 from belvedere.experiments.engine import SOME, Masked, Resumed, masked, resumed
 from belvedere.experiments.metrics import Metric, bound, measured, metric_name
-from belvedere.experiments.patterns import Patterns, without
+from belvedere.experiments.patterns import Patterns, masked, without
 from belvedere.experiments.progress import Bar
 from belvedere.experiments.runs import Side, encoded, repeated
 from belvedere.experiments.saved import Result
@@ -330,7 +330,26 @@ def _logits(
             return pattern
         return without(pattern, cut.over(pattern, start % length), renormalize=renormalize)
 
+    def mask(layer: int) -> None:
+        held = patterns.scores(layer)
+        length = sum(scores.shape[1] for _, scores in held) // len(cells)
+        written, emptied = [], []
+        for start, scores in held:
+            cut, span = cells[start // length]
+            # A sink has no edges.
+            edges = cut.over(scores[..., : scores.shape[1]], start % length)
+            new, bare = masked(scores, edges & (layer in span))
+            written.append(new)
+            emptied.append(bare)
+        patterns.write_scores(layer, written)
+        if any(bool(bare.any()) for bare in emptied):
+            kept = zip(patterns.read(layer), emptied, strict=True)
+            patterns.write(layer, [pattern.masked_fill(bare, 0) for (_, pattern), bare in kept])
+
     def apply(layer: int) -> None:
+        if renormalize and patterns.has_scores(layer):
+            mask(layer)
+            return
         held = patterns.read(layer)
         length = sum(pattern.shape[1] for _, pattern in held) // len(cells)
         patterns.write(layer, [changed(layer, start, length, pattern) for start, pattern in held])

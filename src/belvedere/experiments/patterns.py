@@ -18,10 +18,12 @@ from belvedere.errors import InputError, Unavailable
 if TYPE_CHECKING:
     from belvedere.standardized import StandardizedTransformer
 
-__all__ = ["Patterns", "without"]
+__all__ = ["Patterns", "masked", "without"]
 
 #: The value that holds the pattern, by stack, and where the stack's blocks are.
 VALUES = {"text": "attention_probabilities", "vision": "segment_probabilities"}
+#: What the softmax is taken of, where a block serves it.
+SCORES = "attention_scores"
 PREFIX = {"text": "layers", "vision": "vision.layers"}
 BESIDE = (
     "this block attends to picture features beside the prompt, so its keys are no positions of it; write "
@@ -105,6 +107,41 @@ class Patterns:
         else:
             host.segment_probabilities = patterns
 
+    def has_scores(self, layer: int) -> bool:
+        """Whether a block serves what its softmax is taken of."""
+        host = self.hosts[layer]
+        value = host.values().get(SCORES)
+        return value is not None and value.reason(host) is None
+
+    def scores(self, layer: int) -> list[tuple[int, Tensor]]:
+        """Inside a trace: what a block's softmax is taken of, as `read` gives patterns; a sink may stand last."""
+        host: Any = self.hosts[layer]
+        held = list(host.attention_scores)
+        return list(zip(accumulate((one.shape[1] for one in held), initial=0), held, strict=False))
+
+    def write_scores(self, layer: int, scores: list[Tensor]) -> None:
+        """Inside a trace: give a block other scores, one for each that `scores` gave."""
+        host: Any = self.hosts[layer]
+        host.attention_scores = torch.stack(scores)
+
+
+def masked(scores: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
+    """Scores with some edges cut, so that the softmax shares out what is left, in its own precision.
+
+    Args:
+        scores: ``[heads, query, key]``, a sink behind the keys where there is one.
+        edges: ``[heads, query, key]``, True where an edge is cut.
+
+    Returns:
+        The scores, and ``[heads, query, 1]``: the rows of which nothing is left. These are as they were.
+    """
+    lowest = torch.finfo(scores.dtype).min
+    cut = torch.nn.functional.pad(edges, (0, scores.shape[-1] - edges.shape[-1]))
+    # A mask adds the lowest number of the model's type, or of single precision.
+    closed = scores <= max(lowest, torch.finfo(torch.float32).min) / 2
+    bare = edges.any(-1, keepdim=True) & (cut | closed).all(-1, keepdim=True)
+    return scores.masked_fill(cut & ~bare, -torch.inf), bare
+
 
 def without(pattern: Tensor, edges: Tensor, *, renormalize: bool) -> Tensor:
     """A pattern with some edges cut.
@@ -118,12 +155,13 @@ def without(pattern: Tensor, edges: Tensor, *, renormalize: bool) -> Tensor:
     left = pattern.masked_fill(edges, 0)
     if not renormalize:
         return left
-    rest, whole = (held.float().sum(-1, keepdim=True) for held in (left, pattern))
+    wide = torch.float64 if pattern.dtype == torch.float64 else torch.float32
+    rest, whole = (held.to(wide).sum(-1, keepdim=True) for held in (left, pattern))
     # Some heads attend to a sink too, which stands in no column: what a row lacks to 1 is the sink's, and not cut.
     sink = 1 - whole
     sink = torch.where(sink > 4 * torch.finfo(pattern.dtype).eps, sink, 0)
-    scale = torch.where(rest > 0, 1 / (rest + sink).clamp_min(torch.finfo(torch.float32).tiny), 0)
-    scaled = (left.float() * scale).to(pattern.dtype)
+    scale = torch.where(rest > 0, 1 / (rest + sink).clamp_min(torch.finfo(wide).tiny), 0)
+    scaled = (left.to(wide) * scale).to(pattern.dtype)
     return torch.where(edges.any(-1, keepdim=True), scaled, pattern)
 
 
