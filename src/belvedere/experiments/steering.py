@@ -7,17 +7,20 @@ Activation Addition", 2024). The inputs may differ in their prompts or in their 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import nnsight
 import torch
 from torch import Tensor
+from transformers import StoppingCriteria, StoppingCriteriaList
 
 from belvedere.errors import InputError
-from belvedere.experiments.answers import ends_of
 from belvedere.experiments.metrics import Metric, bound, kl_divergence, measured, metric_name
+from belvedere.experiments.numbers import whole
 from belvedere.experiments.progress import Bar
 from belvedere.experiments.readings import words_of
 from belvedere.experiments.runs import Side, encoded, next_logits
@@ -227,7 +230,7 @@ def steer(
     progress: bool | None = None,
     **generation: Any,
 ) -> SteeringResult:
-    """What the model writes, greedily, with a direction added to its stream.
+    """What the model writes with a direction added to its stream: greedily, unless told otherwise.
 
     Args:
         model: The model.
@@ -240,10 +243,11 @@ def steer(
         metric: What is measured at the first written token; by default how far its distribution is from the untouched.
         max_new_tokens: How many tokens are written at most.
         progress: Whether to show a bar.
-        **generation: What else ``generate`` takes.
+        **generation: What else ``generate`` takes; what is written is what it chose.
 
     Raises:
-        InputError: There is no such position, step or block.
+        InputError: There is no such position, step or block, or ``generate`` would write several texts, or not a token
+            a step.
     """
     if max_new_tokens < 1 or not factors:
         raise InputError("nothing would be written; pass factors, and max_new_tokens of 1 or more")
@@ -252,14 +256,14 @@ def steer(
     where = list(positions_of(model, side, positions))
     plain = next_logits(model, side)
     metric = bound(kl_divergence() if metric is None else metric, plain)
-    # Ends are found in what the model itself would write, so that every step runs.
-    generation = {"max_new_tokens": max_new_tokens, "min_new_tokens": max_new_tokens, "do_sample": False, **generation}
+    _refuse_other_than_a_token_a_step(generation)
+    generation = {"do_sample": False, **generation, "max_new_tokens": max_new_tokens}
     written, scores = [], []
     with Bar("steering", len(factors), progress) as bar:
         for factor in factors:
-            logits = _generated(model, side, direction, factor, where, wanted, generation)
-            scores.append(measured(metric, logits[:1]))
-            written.append(_until_end(model, logits.argmax(-1).tolist()))
+            logits, chosen = _generated(model, side, direction, factor, where, wanted, generation)
+            scores.append(measured(metric, logits))
+            written.append(chosen)
             bar.advance(1)
     tokens = torch.tensor([[*row, *[-1] * (max_new_tokens - len(row))] for row in written])
     return SteeringResult(
@@ -276,7 +280,12 @@ def steer(
 def _steps(steps: str | Iterable[int], count: int) -> set[int]:
     """The numbers of the steps that are steered, of so many."""
     if not isinstance(steps, str):
-        return set(steps)
+        wanted = set(whole(steps, "steps"))
+        strange = sorted(step for step in wanted if not 0 <= step < count)
+        if strange or not wanted:
+            what = f"there is no step {strange[0]}" if strange else "`steps` is empty"
+            raise InputError(f"{what}; max_new_tokens={count} makes steps 0 to {count - 1}")
+        return wanted
     if steps not in ("prompt", "all"):
         raise InputError(f"steps={steps!r} is neither 'prompt' nor 'all'; or pass the numbers of steps")
     return {0} if steps == "prompt" else set(range(count))
@@ -291,6 +300,41 @@ def _mean(model: StandardizedTransformer, side: Side, site: Site, layer: int, po
     return held
 
 
+#: What ``generate`` takes that leaves a run with another number of texts, or of tokens a step, and its usual value.
+ONE_BY_ONE = {
+    "num_beams": 1,
+    "num_beam_groups": 1,
+    "num_return_sequences": 1,
+    "use_cache": True,
+    "assistant_model": None,
+    "prompt_lookup_num_tokens": None,
+    "custom_generate": None,
+    "penalty_alpha": None,
+    "dola_layers": None,
+    "max_length": None,
+}
+
+
+def _refuse_other_than_a_token_a_step(generation: Mapping[str, Any]) -> None:
+    config = generation.get("generation_config")
+    for name, usual in ONE_BY_ONE.items():
+        given = generation.get(name, None if name == "max_length" else getattr(config, name, None))
+        if given is not None and given != usual:
+            way = "pass max_new_tokens" if name == "max_length" else "use `direction.add` inside `model.generate`"
+            raise InputError(f"{name}={given!r}: steering writes one text, a token a step; {way}")
+
+
+class Chosen(StoppingCriteria):  # type: ignore[misc]
+    """Notes each token that ``generate`` chose, whatever stands between it and the logits, and stops nothing."""
+
+    def __init__(self) -> None:
+        self.tokens: list[int] = []
+
+    def __call__(self, input_ids: Tensor, scores: Any, **_: Any) -> Tensor:
+        self.tokens.append(int(input_ids[0, -1]))
+        return torch.zeros(len(input_ids), dtype=torch.bool, device=input_ids.device)
+
+
 @torch.no_grad()
 def _generated(
     model: StandardizedTransformer,
@@ -300,24 +344,29 @@ def _generated(
     where: list[int],
     steps: set[int],
     generation: dict[str, Any],
-) -> Tensor:
-    """The logits of each token that is written: ``[step, vocab]``."""
-    held: list[Tensor] = []
-    count = generation["max_new_tokens"]
-    with model.generate(**side.encoding, **generation) as tracer:
-        for step in tracer.iter[:count]:
+) -> tuple[Tensor, list[int]]:
+    """The logits of the first token that is written, ``[1, vocab]``, and what is written."""
+    chosen = Chosen()
+    stops = StoppingCriteriaList([chosen, *generation.get("stopping_criteria", ())])
+    with (
+        _ending_early(),
+        model.generate(**side.encoding, **{**generation, "stopping_criteria": stops}) as tracer,
+    ):
+        held = nnsight.save([])
+        for step in tracer.iter[: generation["max_new_tokens"]]:
             if step in steps and factor:
                 direction.add(model, factor, None if step else where)
-            held.append(model.logits[0, -1].float().clone())
-        nnsight.save(held)
-    return torch.stack(held)
+            if step == 0:
+                held.append(model.logits[:1, -1].float().clone())
+    return held[0], chosen.tokens
 
 
-def _until_end(model: StandardizedTransformer, tokens: list[int]) -> list[int]:
-    """What is written up to the token that ends it, and that one."""
-    ends = ends_of(model)
-    stop = next((place for place, token in enumerate(tokens) if token in ends), len(tokens))
-    return tokens[: stop + 1]
+@contextmanager
+def _ending_early() -> Iterator[None]:
+    """A text may end before the steps do."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*was never reached.*")
+        yield
 
 
 def _text(model: StandardizedTransformer, tokens: list[int]) -> str:
