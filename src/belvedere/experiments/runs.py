@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 __all__ = ["Side", "encoded", "joined", "kept", "layout_of", "next_logits", "repeated"]
 
 
+LABELS = "labels"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Side:
     """One of an experiment's inputs, encoded.
@@ -30,7 +33,7 @@ class Side:
     Args:
         encoding: What `trace` takes, one prompt with its pictures.
         pictures: How many patches and image tokens each picture has.
-        last: The position of the prompt's last token, padding apart.
+        last: The position of the prompt's last token.
         sizes: Width and height of each picture before any processing; ``None`` where an encoding was given.
     """
 
@@ -46,7 +49,10 @@ class Side:
 
 
 def encoded(model: StandardizedTransformer, given: Mapping[str, Any], name: str) -> Side:
-    """One input as an encoding of one prompt.
+    """One input as an encoding of one prompt, without padding behind it and without labels.
+
+    Padding on the right stands between a prompt and what is written behind it, and a position that is counted from the
+    end would be one of it. Labels have a loss computed, and some processors make them unasked.
 
     Args:
         model: The model.
@@ -62,14 +68,32 @@ def encoded(model: StandardizedTransformer, given: Mapping[str, Any], name: str)
             "{'text': prompt, 'images': [picture]}"
         )
     invoke = inputs.encode(model, None, given)
-    encoding = {**invoke.encoding, **invoke.forward}
+    encoding = {name: _usable(held) for name, held in {**invoke.encoding, **invoke.forward}.items() if name != LABELS}
     ids = encoding.get("input_ids")
     if ids is None:
         raise InputError(f"the {name} input has no token ids; positions are counted by them")
     if len(ids) != 1:
         raise InputError(f"the {name} input has {len(ids)} prompts; pass one at a time")
     last = int(kept(encoding).nonzero().max())
+    if last + 1 < ids.shape[1]:
+        encoding = {name: _without_padding(name, held, ids.shape[1], last + 1) for name, held in encoding.items()}
     return Side(encoding=encoding, pictures=model.pictures(encoding), last=last, sizes=invoke.sizes)
+
+
+def _usable(held: Any) -> Any:
+    """A tensor that a gradient may go through, also where it was made in inference mode."""
+    return held.clone() if isinstance(held, Tensor) and held.is_inference() else held
+
+
+def _without_padding(name: str, held: Any, length: int, stop: int) -> Any:
+    """What is left of a field where a prompt of a length ends before a position."""
+    if not isinstance(held, Tensor) or name in inputs.PIXELS:
+        return held
+    if name == "position_ids" and held.shape[-1] == length:
+        return held[..., :stop]
+    if name == "attention_mask" and held.ndim == 4 and held.shape[-2:] == (length, length):
+        return held[..., :stop, :stop]
+    return held[:, :stop] if held.ndim > 1 and tuple(held.shape[:2]) == (1, length) else held
 
 
 def layout_of(
