@@ -7,7 +7,20 @@ from transformers import AutoModelForImageTextToText
 
 import belvedere
 from belvedere import InputError, StandardizedTransformer, shapes
-from belvedere.experiments import knockout, logit_difference, steer, steering_vector
+from belvedere.experiments import (
+    ablate,
+    attribute,
+    knockout,
+    lens,
+    logit,
+    logit_difference,
+    patch,
+    relevance,
+    steer,
+    steering_vector,
+    tower_lens,
+)
+from belvedere.testing import tiny
 
 TYPES = {"float16": 2e-2, "float32": 1e-4, "float64": 1e-4}
 
@@ -101,3 +114,76 @@ def test_what_steering_cannot_write_is_refused(shown_model, direction, options, 
     (shown, _), _ = asked()
     with pytest.raises(InputError, match=said):
         steer(shown_model, shown, direction, **options)
+
+
+def right_padded(encoding, count=3):
+    padded = {name: torch.nn.functional.pad(encoding[name], (0, count)) for name in ("input_ids", "attention_mask")}
+    return {**encoding, **padded}
+
+
+def test_padding_on_the_right_is_no_part_of_a_prompt(shown_model, direction):
+    (shown, hidden), answers = asked()
+    metric = logit_difference(*shown_model.tokenizer.convert_tokens_to_ids(answers))
+    encodings = [encoding_of(shown_model, one) for one in (shown, hidden)]
+    last = encodings[0]["input_ids"].shape[1] - 1
+    options = {"factors": (0, 4), "max_new_tokens": 4}
+    padded = [right_padded(one) for one in encodings]
+    written = steer(shown_model, padded[0], direction, **options).tokens
+    assert torch.equal(written, steer(shown_model, encodings[0], direction, **options).tokens)
+    raw = plain().generate(**encodings[0], max_new_tokens=4, do_sample=False)[0, last + 1 :].tolist()
+    assert written[0].tolist()[: len(raw)] == raw
+    found = patch(shown_model, *padded, "layers.layer_output", metric, positions=[-1], layers=[1])
+    assert found.positions == ((last,),)
+    assert lens(shown_model, padded[0], positions=[-1]).positions == (last,)
+
+
+def test_dropout_is_off_while_an_experiment_runs_and_on_behind_it():
+    (shown, hidden), answers = asked()
+    model = loaded()
+    metric = logit_difference(*model.tokenizer.convert_tokens_to_ids(answers))
+    runs = {
+        "patch": lambda: patch(model, shown, hidden, "layers.layer_output", metric, layers=[1]).raw,
+        "attribute": lambda: attribute(model, shown, hidden, "layers.layer_output", metric, layers=[1]).raw,
+        "ablate": lambda: ablate(model, shown, "layers.layer_output", metric, layers=[1]).raw,
+        "knockout": lambda: knockout(model, shown, ("last", "image"), metric).raw,
+        "lens": lambda: lens(model, shown).probabilities,
+        "tower_lens": lambda: tower_lens(model, shown).probabilities,
+        "relevance": lambda: relevance(model, shown, answer=[9]).relevance,
+        "steer": lambda: steer(model, shown, steering_vector(model, [shown], [hidden], 1), factors=(1,)).scores,
+    }
+    wanted = {name: run() for name, run in runs.items()}
+    for part in model._module.modules():
+        if hasattr(part, "attention_dropout"):
+            part.attention_dropout = 0.5
+    model._module.train()
+    model._module.lm_head.eval()
+    modes = [part.training for part in model._module.modules()]
+    for name, run in runs.items():
+        torch.testing.assert_close(run(), wanted[name], msg=name)
+    assert [part.training for part in model._module.modules()] == modes
+
+
+def test_labels_of_a_processor_are_left_out():
+    made = tiny("paligemma")
+    shown = dict(made.model.processor(text=[made.prompt], images=[made.images], suffix="a", return_tensors="pt"))
+    assert "labels" in shown
+    found = patch(made.model, shown, {**shown, "pixel_values": -shown["pixel_values"]}, "layers.layer_output", logit(9))
+    assert found.settings["cells"] != "whole forwards"
+
+
+def test_gradients_can_be_had_in_inference_mode(shown_model):
+    (shown, hidden), answers = asked()
+    metric = logit_difference(*shown_model.tokenizer.convert_tokens_to_ids(answers))
+    given = ("layers.layer_output", metric)
+    wanted = attribute(shown_model, shown, hidden, *given, layers=[1]).raw
+    with torch.inference_mode():
+        encodings = [encoding_of(shown_model, one) for one in (shown, hidden)]
+        assert torch.equal(attribute(shown_model, *encodings, *given, layers=[1]).raw, wanted)
+        assert relevance(shown_model, encodings[0]).relevance.abs().max() > 0
+
+
+def test_what_is_no_standardized_model_is_refused(shown_model):
+    (shown, _), _ = asked()
+    for model in (shown_model._module, "shapes-llava"):
+        with pytest.raises(InputError, match="pass a StandardizedTransformer"):
+            lens(model, shown)

@@ -25,6 +25,7 @@ from belvedere.experiments.metrics import Metric, bound, measured, metric_name
 from belvedere.experiments.pairs import Pair, image_tokens
 from belvedere.experiments.progress import Bar
 from belvedere.experiments.runs import Side, encoded
+from belvedere.experiments.settled import experiment
 from belvedere.experiments.sites import Site
 from belvedere.experiments.where import Where, model_name, positions_of
 
@@ -175,6 +176,7 @@ class AblationResult(MapResult):
         return self._shown(f"by {self.settings.get('by')}, untouched {self.plain:.4g}")
 
 
+@experiment
 def stand_in(
     model: StandardizedTransformer,
     value: str,
@@ -230,6 +232,7 @@ def stand_in(
     return StandIn(by=by, site=site, held={layer: torch.cat(pool) for layer, pool in pools.items()}, seed=seed)
 
 
+@experiment
 def ablate(
     model: StandardizedTransformer,
     shown: Mapping[str, Any],

@@ -25,6 +25,7 @@ from belvedere.experiments.pairs import Groups, Pair
 from belvedere.experiments.progress import Bar
 from belvedere.experiments.result import PatchResult
 from belvedere.experiments.runs import Side, next_logits
+from belvedere.experiments.settled import experiment
 from belvedere.experiments.sites import Site
 from belvedere.experiments.where import model_name
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["AttributionResult", "attribute"]
 
 
+@experiment
 def attribute(
     model: StandardizedTransformer,
     clean: Mapping[str, Any],

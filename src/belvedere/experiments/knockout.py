@@ -25,6 +25,7 @@ from belvedere.experiments.patterns import Patterns, masked, without
 from belvedere.experiments.progress import Bar
 from belvedere.experiments.runs import Side, encoded, repeated
 from belvedere.experiments.saved import Result
+from belvedere.experiments.settled import experiment
 from belvedere.experiments.where import Where, model_name, positions_of, spoken
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ __all__ = ["KnockoutResult", "knockout"]
 Edges = tuple[Where, Where]
 
 
+@experiment
 def knockout(
     model: StandardizedTransformer,
     shown: Mapping[str, Any],

@@ -22,6 +22,7 @@ from belvedere.errors import InputError, Unavailable
 from belvedere.experiments.progress import Bar
 from belvedere.experiments.readings import LensResult, words_of
 from belvedere.experiments.runs import Side, encoded
+from belvedere.experiments.settled import experiment
 from belvedere.experiments.sites import Site
 from belvedere.experiments.where import Where, boxes_of, model_name, positions_of
 
@@ -35,6 +36,7 @@ __all__ = ["lens", "tower_lens"]
 ROWS = 64
 
 
+@experiment
 def lens(
     model: StandardizedTransformer,
     shown: Mapping[str, Any],
@@ -76,6 +78,7 @@ def lens(
     return _read(model, side, streams, places, value=value, top=top, watch=watch, progress=progress)
 
 
+@experiment
 def tower_lens(
     model: StandardizedTransformer,
     shown: Mapping[str, Any],

@@ -35,6 +35,7 @@ from belvedere.experiments.metrics import Metric, bound, metric_name, told_apart
 from belvedere.experiments.pairs import Pair
 from belvedere.experiments.progress import Bar
 from belvedere.experiments.result import PatchResult
+from belvedere.experiments.settled import experiment
 from belvedere.experiments.sites import Site
 from belvedere.experiments.where import model_name
 
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["patch"]
 
 
+@experiment
 def patch(
     model: StandardizedTransformer,
     clean: Mapping[str, Any],

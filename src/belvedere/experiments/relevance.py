@@ -30,6 +30,7 @@ from belvedere.experiments.progress import Bar
 from belvedere.experiments.readings import words_of
 from belvedere.experiments.relevances import RelevanceResult
 from belvedere.experiments.runs import Side, encoded, layout_of, next_logits
+from belvedere.experiments.settled import experiment
 from belvedere.experiments.sites import Site
 from belvedere.experiments.where import boxes_of, model_name
 
@@ -42,6 +43,7 @@ __all__ = ["relevance"]
 MOVED = 1e-2
 
 
+@experiment
 def relevance(
     model: StandardizedTransformer,
     shown: Mapping[str, Any],

@@ -25,6 +25,7 @@ from belvedere.experiments.progress import Bar
 from belvedere.experiments.readings import words_of
 from belvedere.experiments.runs import Side, encoded, next_logits
 from belvedere.experiments.saved import Result
+from belvedere.experiments.settled import experiment
 from belvedere.experiments.sites import Site
 from belvedere.experiments.where import Where, model_name, positions_of, spoken
 
@@ -169,6 +170,7 @@ class SteeringResult(Result):
         return f"SteeringResult(block {self.layer}: {written})"
 
 
+@experiment
 def steering_vector(
     model: StandardizedTransformer,
     positive: Iterable[Mapping[str, Any]],
@@ -217,6 +219,7 @@ def steering_vector(
     )
 
 
+@experiment
 def steer(
     model: StandardizedTransformer,
     shown: Mapping[str, Any],
