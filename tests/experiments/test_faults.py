@@ -1,5 +1,7 @@
 """What a stranger tried: types, modes, hooks, words and arguments that are not the usual ones."""
 
+from functools import partial
+
 import pytest
 import torch
 from test_knockout import masked, square
@@ -10,16 +12,20 @@ from belvedere import InputError, StandardizedTransformer, shapes
 from belvedere.experiments import (
     ablate,
     attribute,
+    kl_divergence,
     knockout,
     lens,
     logit,
     logit_difference,
     patch,
+    probability,
+    rank,
     relevance,
     steer,
     steering_vector,
     tower_lens,
 )
+from belvedere.experiments.metrics import metric_name
 from belvedere.testing import tiny
 
 TYPES = {"float16": 2e-2, "float32": 1e-4, "float64": 1e-4}
@@ -187,3 +193,87 @@ def test_what_is_no_standardized_model_is_refused(shown_model):
     for model in (shown_model._module, "shapes-llava"):
         with pytest.raises(InputError, match="pass a StandardizedTransformer"):
             lens(model, shown)
+
+
+def test_words_are_tokens_of_the_model(shown_model):
+    (shown, hidden), answers = asked()
+    numbers = shown_model.tokenizer.convert_tokens_to_ids(answers)
+    given = (shown_model, shown, hidden, "layers.layer_output")
+    spelled = patch(*given, logit_difference(*answers), layers=[1])
+    assert torch.equal(spelled.raw, patch(*given, logit_difference(*numbers), layers=[1]).raw)
+    with torch.no_grad():
+        logits = plain()(**encoding_of(shown_model, shown)).logits[0, -1]
+    assert spelled.clean == pytest.approx(float(logits[numbers[0]] - logits[numbers[1]]), abs=1e-4)
+    assert spelled.settings["metric"] == "logit difference, blue - cyan"
+    for metric, name in ((logit, "logit of blue"), (probability, "probability of blue"), (rank, "rank of blue")):
+        found = [ablate(*given[:2], given[3], metric(token), layers=[1]) for token in (answers[0], numbers[0])]
+        assert torch.equal(found[0].raw, found[1].raw)
+        assert {one.settings["metric"] for one in found} == {name}
+    assert knockout(*given[:2], ("last", "image"), logit("blue")).settings["metric"] == "logit of blue"
+    assert attribute(*given, logit("blue"), layers=[1]).settings["metric"] == "logit of blue"
+    assert lens(*given[:2], watch=answers).watch == lens(*given[:2], watch=numbers).watch == tuple(numbers)
+    assert relevance(*given[:2], answer="blue", metric=logit_difference(*answers)).tokens == (numbers[0],)
+
+
+@pytest.mark.parametrize(
+    ("metric", "said"),
+    [
+        (lambda: logit_difference("blue", "blau"), "does not know 'blau'; pass a word"),
+        (lambda: logit("what color"), r"'what color' is 2 tokens and not one: 'what' \(\d+\), 'color'"),
+        (lambda: probability(1), "token 1 is '<unk>', which the tokenizer gives for every word"),
+        (lambda: rank(44), "there is no token 44; the vocabulary has 44"),
+        (lambda: logit(-1), "-1 is no token; pass a word, or a token's number"),
+        (lambda: logit(1.5), "1.5 is no token"),
+        (lambda: logit([36]), "is no token"),
+        (lambda: kl_divergence(torch.zeros(1, 7)), "the reference has 7 logits and the run 44"),
+        (lambda: lambda logits: logits[:, 5] + 0j, "must give a finite number per row"),
+        (lambda: lambda logits: logits[0, 5], "must give a finite number per row"),
+        (lambda: lambda logits: logits[:, 5] * torch.nan, "must give a finite number per row"),
+        (lambda: lambda logits: logits[0], "must give a finite number per row"),
+        (lambda: 5, "5 is no metric"),
+    ],
+)
+def test_what_no_metric_can_be_of_is_refused_by_all(shown_model, direction, metric, said):
+    (shown, hidden), _ = asked()
+    value = "layers.layer_output"
+    runs = [
+        lambda metric: patch(shown_model, shown, hidden, value, metric, layers=[1]),
+        lambda metric: attribute(shown_model, shown, hidden, value, metric, layers=[1]),
+        lambda metric: ablate(shown_model, shown, value, metric, layers=[1]),
+        lambda metric: knockout(shown_model, shown, ("last", "image"), metric),
+        lambda metric: steer(shown_model, shown, direction, metric=metric, factors=(1,)),
+        lambda metric: relevance(shown_model, shown, metric=metric),
+    ]
+    for run in runs:
+        with pytest.raises(InputError, match=said):
+            run(metric())
+
+
+def test_a_metric_of_one_row_for_all_is_refused(shown_model):
+    (shown, hidden), _ = asked()
+    with pytest.raises(InputError, match="must give a finite number per row"):
+        patch(shown_model, shown, hidden, "layers.layer_output", lambda logits: logits[:1, 5], layers=[1])
+
+
+def test_relevance_of_how_far_a_run_is_from_itself_is_refused(shown_model):
+    (shown, _), _ = asked()
+    with pytest.raises(InputError, match="KL divergence from a run has no slope at that run"):
+        relevance(shown_model, shown, metric=kl_divergence())
+
+
+def test_words_without_a_tokenizer_are_refused(llava_rig):
+    with pytest.raises(InputError, match="has no tokenizer that knows 'red'; pass the token's number"):
+        lens(llava_rig.model, llava_rig.clean, watch="red")
+    with pytest.raises(InputError, match="'red' is a word, whose number a model's tokenizer knows"):
+        logit("red")(torch.zeros(1, 5))
+
+
+class Second:
+    def __call__(self, logits):
+        return logits[:, 1]
+
+
+def test_the_name_of_a_metric_has_no_address():
+    assert metric_name(Second()) == "Second"
+    assert metric_name(partial(torch.argmax, dim=1)) == "argmax(dim=1)"
+    assert metric_name(logit_difference(9, 20)) == "logit difference, token 9 - token 20"

@@ -21,7 +21,8 @@ from belvedere.errors import InputError
 from belvedere.experiments.columns import Heads, Positions, columns_of, units_at
 from belvedere.experiments.engine import Pace, Scores, Sweep, cells_of, digest, digest_of, memory_of
 from belvedere.experiments.maps import MapResult
-from belvedere.experiments.metrics import Metric, bound, measured, metric_name
+from belvedere.experiments.metrics import Metric, bound, in_words, measured, metric_name
+from belvedere.experiments.numbers import cells_at_once
 from belvedere.experiments.pairs import Pair, image_tokens
 from belvedere.experiments.progress import Bar
 from belvedere.experiments.runs import Side, encoded
@@ -272,8 +273,7 @@ def ablate(
         InputError: There is no such block, position, value or way, or the file is another sweep's.
         Unavailable: The checkpoint does not have the value.
     """
-    if batch_cells is not None and batch_cells < 1:
-        raise InputError(f"batch_cells is {batch_cells}; at least one cell goes into a forward")
+    metric, batch_cells = in_words(model, metric), cells_at_once(batch_cells)
     if not isinstance(by, StandIn):
         by = stand_in(model, value, by=by, references=references, at=at, layers=layers, seed=seed)
     by.must_be_of(value)

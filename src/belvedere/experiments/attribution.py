@@ -20,7 +20,7 @@ from belvedere.errors import InputError
 from belvedere.experiments.columns import Heads, Positions, columns_of
 from belvedere.experiments.engine import Resumed, resumed
 from belvedere.experiments.maps import MapResult
-from belvedere.experiments.metrics import Metric, bound, metric_name, told_apart
+from belvedere.experiments.metrics import Metric, bound, in_words, metric_name, told_apart
 from belvedere.experiments.pairs import Groups, Pair
 from belvedere.experiments.progress import Bar
 from belvedere.experiments.result import PatchResult
@@ -76,6 +76,7 @@ def attribute(
     if steps is not None and steps < 1:
         raise InputError(f"steps is {steps}; the gradient is taken at one point at least")
     site = Site.find(model, value, layers)
+    metric = in_words(model, metric)
     pair = Pair.align(model, clean, corrupt)
     columns = columns_of(model, pair, site, positions, heads)
     starts = [layer for layer in site.hosts for _ in range(steps or 0)]

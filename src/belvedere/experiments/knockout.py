@@ -20,8 +20,9 @@ from torch import Tensor
 from belvedere.components.standard import blocks
 from belvedere.errors import InputError
 from belvedere.experiments.engine import SOME, Masked, Resumed, masked, resumed
-from belvedere.experiments.metrics import Metric, bound, measured, metric_name
-from belvedere.experiments.patterns import Patterns, masked, without
+from belvedere.experiments.metrics import Metric, bound, in_words, measured, metric_name
+from belvedere.experiments.numbers import cells_at_once
+from belvedere.experiments.patterns import Patterns, shut, without
 from belvedere.experiments.progress import Bar
 from belvedere.experiments.runs import Side, encoded, repeated
 from belvedere.experiments.saved import Result
@@ -75,12 +76,11 @@ def knockout(
         InputError: There are no such positions, blocks or heads.
         Unavailable: No block has a pattern, or one that was asked for has none.
     """
+    metric, batch_cells = in_words(model, metric), cells_at_once(batch_cells, "cut")
     patterns = Patterns.find(model, stack, layers)
     side = encoded(model, shown, "shown")
     cuts = [_cut(model, side, pair, stack, heads) for pair in _named(edges).values()]
     windows = _windows(list(patterns.hosts), window)
-    if batch_cells is not None and batch_cells < 1:
-        raise InputError(f"batch_cells is {batch_cells}; at least one cut goes into a forward")
     masses, bare, most = _masses(model, side, patterns, cuts)
     order = list(patterns.hosts)
     spans = [[order.index(number) for number in span] for span in windows]
@@ -340,7 +340,7 @@ def _logits(
             cut, span = cells[start // length]
             # A sink has no edges.
             edges = cut.over(scores[..., : scores.shape[1]], start % length)
-            new, bare = masked(scores, edges & (layer in span))
+            new, bare = shut(scores, edges & (layer in span))
             written.append(new)
             emptied.append(bare)
         patterns.write_scores(layer, written)

@@ -24,6 +24,7 @@ from belvedere.experiments.readings import LensResult, words_of
 from belvedere.experiments.runs import Side, encoded
 from belvedere.experiments.settled import experiment
 from belvedere.experiments.sites import Site
+from belvedere.experiments.tokens import numbers_of
 from belvedere.experiments.where import Where, boxes_of, model_name, positions_of
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def lens(
     layers: Iterable[int] | None = None,
     value: str = "layers.layer_output",
     top: int = 5,
-    watch: Sequence[int] = (),
+    watch: int | str | Sequence[int | str] = (),
     progress: bool | None = None,
 ) -> LensResult:
     """What positions read as at each text block.
@@ -59,7 +60,7 @@ def lens(
         value: What is read: a value of the text blocks with positions. Of ``attention_output`` or ``mlp_output`` the
             lens reads a term of the stream as if it were the whole.
         top: How many words are kept of each.
-        watch: Tokens whose probability is kept everywhere, such as the answer's.
+        watch: Tokens, by number or word, whose probability is kept everywhere, such as the answer's.
         progress: Whether to show a bar; by default where someone is watching.
 
     Returns:
@@ -86,7 +87,7 @@ def tower_lens(
     layers: Iterable[int] | None = None,
     through: int | None = None,
     top: int = 5,
-    watch: Sequence[int] = (),
+    watch: int | str | Sequence[int | str] = (),
     progress: bool | None = None,
 ) -> LensResult:
     """What the image tokens read as if the tower ended after each of its blocks.
@@ -101,7 +102,7 @@ def tower_lens(
         through: A text block at whose ``layer_output`` the features are read; by default they are read as they enter
             the text, where few models hold words.
         top: How many words are kept of each.
-        watch: Tokens whose probability is kept everywhere.
+        watch: Tokens, by number or word, whose probability is kept everywhere.
         progress: Whether to show a bar.
 
     Returns:
@@ -198,15 +199,13 @@ def _read(
     *,
     value: str,
     top: int,
-    watch: Sequence[int],
+    watch: int | str | Sequence[int | str],
     progress: bool | None,
 ) -> LensResult:
     """The words of some streams, a few positions at a time."""
     if top < 1:
         raise InputError(f"top is {top}; at least one word is kept")
-    strange = [token for token in watch if not 0 <= token < model.vocab_size]
-    if strange:
-        raise InputError(f"there is no token {strange[0]}; the vocabulary has {model.vocab_size}")
+    wanted = numbers_of(model, watch)
     kept: list[tuple[Tensor, Tensor, Tensor]] = []
     with Bar(f"lens of {value}", len(streams) * len(places), progress) as bar:
         for stream in streams.values():
@@ -214,7 +213,7 @@ def _read(
             for rows in torch.split(stream, ROWS):
                 chances = model.project_on_vocab(rows).float().softmax(-1)
                 best = chances.topk(min(top, chances.shape[-1]), dim=-1)
-                parts.append((best.indices.cpu(), best.values.cpu(), chances[:, list(watch)].cpu()))
+                parts.append((best.indices.cpu(), best.values.cpu(), chances[:, wanted].cpu()))
                 bar.advance(len(rows))
             kept.append(tuple(torch.cat(one) for one in zip(*parts, strict=True)))  # type: ignore[arg-type]
     tokens, chances, watched = (torch.stack(one) for one in zip(*kept, strict=True))
@@ -225,8 +224,8 @@ def _read(
         watched=watched,
         boxes=boxes,
         images=images,
-        watch=tuple(watch),
-        words=words_of(model, [*tokens.flatten().tolist(), *watch]),
+        watch=tuple(wanted),
+        words=words_of(model, [*tokens.flatten().tolist(), *wanted]),
         layers=tuple(streams),
         positions=places,
         value=value,

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from belvedere.errors import InputError
+from belvedere.experiments.tokens import Token
+
+if TYPE_CHECKING:
+    from belvedere.standardized import StandardizedTransformer
 
 __all__ = [
     "Metric",
     "bound",
+    "in_words",
     "kl_divergence",
     "logit",
     "logit_difference",
@@ -31,53 +38,55 @@ Metric = Callable[[Tensor], Tensor]
 class LogitDifference:
     """How much higher one token's logit is than another's."""
 
-    answer: int
-    other: int
+    answer: Token
+    other: Token
 
     def __call__(self, logits: Tensor) -> Tensor:
-        return logits[:, self.answer] - logits[:, self.other]
+        return logits[:, self.answer.index] - logits[:, self.other.index]
 
     def __str__(self) -> str:
-        return f"logit difference, token {self.answer} - token {self.other}"
+        told_apart = str(self.answer) != str(self.other)
+        answer, other = (one if told_apart else Token(one.number) for one in (self.answer, self.other))
+        return f"logit difference, {answer} - {other}"
 
 
 @dataclass(frozen=True)
 class Logit:
     """A token's logit."""
 
-    token: int
+    token: Token
 
     def __call__(self, logits: Tensor) -> Tensor:
-        return logits[:, self.token]
+        return logits[:, self.token.index]
 
     def __str__(self) -> str:
-        return f"logit of token {self.token}"
+        return f"logit of {self.token}"
 
 
 @dataclass(frozen=True)
 class Probability:
     """The probability of a token."""
 
-    token: int
+    token: Token
 
     def __call__(self, logits: Tensor) -> Tensor:
-        return logits.softmax(-1)[:, self.token]
+        return logits.softmax(-1)[:, self.token.index]
 
     def __str__(self) -> str:
-        return f"probability of token {self.token}"
+        return f"probability of {self.token}"
 
 
 @dataclass(frozen=True)
 class Rank:
     """How many tokens are likelier than one."""
 
-    token: int
+    token: Token
 
     def __call__(self, logits: Tensor) -> Tensor:
-        return (logits > logits[:, [self.token]]).sum(-1).to(logits.dtype)
+        return (logits > logits[:, [self.token.index]]).sum(-1).to(logits.dtype)
 
     def __str__(self) -> str:
-        return f"rank of token {self.token}"
+        return f"rank of {self.token}"
 
 
 @dataclass(frozen=True)
@@ -101,6 +110,11 @@ class Divergence:
     reference: Tensor
 
     def __call__(self, logits: Tensor) -> Tensor:
+        if self.reference.shape[-1] != logits.shape[-1]:
+            raise InputError(
+                f"the reference has {self.reference.shape[-1]} logits and the run {logits.shape[-1]}; pass logits of "
+                "the same model, [1, vocab]"
+            )
         wanted = self.reference.to(logits.device).double().log_softmax(-1)
         found = logits.double().log_softmax(-1)
         # Where the reference has no chance at all, its logarithm is minus infinity.
@@ -111,41 +125,42 @@ class Divergence:
         return "KL divergence"
 
 
-def logit_difference(answer_id: int, other_id: int) -> Metric:
+def logit_difference(answer: int | str, other: int | str) -> Metric:
     """The metric ``logit(answer) - logit(other)``: it tells two answers apart, and no shift of all logits changes it.
 
     Args:
-        answer_id: The token that the clean run should give.
-        other_id: The token that the corrupt run should give.
+        answer: The token that the clean run should give: its number, or its word as the experiment's model writes it
+            (a space in front counts).
+        other: The token that the corrupt run should give.
     """
-    return LogitDifference(answer_id, other_id)
+    return LogitDifference(Token.of(answer), Token.of(other))
 
 
-def logit(token_id: int) -> Metric:
+def logit(token: int | str) -> Metric:
     """The metric ``logit(token)``: linear in the last stream, but a shift of all logits changes it too.
 
     Args:
-        token_id: The token.
+        token: The token, by number or word.
     """
-    return Logit(token_id)
+    return Logit(Token.of(token))
 
 
-def probability(token_id: int) -> Metric:
+def probability(token: int | str) -> Metric:
     """The metric ``softmax(logits)[token]``: easy to read, but flat where the model is sure.
 
     Args:
-        token_id: The token that the clean run should give.
+        token: The token that the clean run should give, by number or word.
     """
-    return Probability(token_id)
+    return Probability(Token.of(token))
 
 
-def rank(token_id: int) -> Metric:
+def rank(token: int | str) -> Metric:
     """The metric that counts the tokens with a higher logit: 0 is the answer. It has steps, and so no gradient.
 
     Args:
-        token_id: The token that the clean run should give.
+        token: The token that the clean run should give, by number or word.
     """
-    return Rank(token_id)
+    return Rank(Token.of(token))
 
 
 def kl_divergence(logits: Tensor | None = None) -> Metric:
@@ -159,32 +174,50 @@ def kl_divergence(logits: Tensor | None = None) -> Metric:
     return Unbound(Divergence, "KL divergence") if logits is None else Divergence(logits)
 
 
+def in_words(model: StandardizedTransformer, metric: Metric) -> Metric:
+    """A metric whose tokens are a model's, each with its number and its word.
+
+    Raises:
+        InputError: It is no metric, or the model has no such token.
+    """
+    if not callable(metric):
+        raise InputError(
+            f"{metric!r} is no metric; pass logit_difference(...), probability(...), or a function of logits"
+        )
+    if not isinstance(metric, (LogitDifference, Logit, Probability, Rank)):
+        return metric
+    return replace(metric, **{one.name: getattr(metric, one.name).known(model) for one in fields(metric)})
+
+
 def bound(metric: Metric, logits: Tensor) -> Metric:
     """A metric that can be measured: one that waits for the clean run's logits is given them."""
     return metric.bind(logits) if isinstance(metric, Unbound) else metric
 
 
 def metric_name(metric: Metric) -> str:
-    """What a result calls a metric."""
-    return getattr(metric, "__name__", None) or str(metric)
+    """What a result calls a metric: the same in every process."""
+    if isinstance(metric, partial):
+        given = [repr(one) for one in metric.args] + [f"{name}={one!r}" for name, one in metric.keywords.items()]
+        return f"{metric_name(metric.func)}({', '.join(given)})"
+    kind: Any = type(metric)
+    # By default an object is written with its address.
+    said = kind.__name__ if (kind.__str__, kind.__repr__) == (object.__str__, object.__repr__) else str(metric)
+    return str(getattr(metric, "__name__", None) or said)
 
 
 def measured(metric: Metric, logits: Tensor) -> Tensor:
     """The metric of each row, checked.
 
     Raises:
-        InputError: It is no metric, or does not give a finite number per row.
+        InputError: It does not give a finite number per row.
     """
-    if not callable(metric):
-        raise InputError(
-            f"{metric!r} is no metric; pass logit_difference(...), probability(...), or a function of logits"
-        )
     name = metric_name(metric)
     try:
         score = metric(logits)
     except IndexError as error:
         raise InputError(f"{name} does not fit a vocabulary of {logits.shape[-1]}: {error}") from error
-    if not isinstance(score, Tensor) or score.shape != logits.shape[:1] or not bool(torch.isfinite(score).all()):
+    is_one_each = isinstance(score, Tensor) and score.shape == logits.shape[:1] and not score.is_complex()
+    if not is_one_each or not bool(torch.isfinite(score).all()):
         got = tuple(score.shape) if isinstance(score, Tensor) and score.shape != logits.shape[:1] else score
         raise InputError(f"{name} must give a finite number per row, [rows, vocab] -> [rows]; it gave {got}")
     return score

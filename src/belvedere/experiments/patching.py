@@ -28,10 +28,10 @@ from collections.abc import Iterable, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from belvedere.errors import InputError
 from belvedere.experiments.columns import Columns, Heads, Positions, columns_of
 from belvedere.experiments.engine import Pace, Scores, Sweep, cells_of, digest, memory_of
-from belvedere.experiments.metrics import Metric, bound, metric_name, told_apart
+from belvedere.experiments.metrics import Metric, bound, in_words, metric_name, told_apart
+from belvedere.experiments.numbers import cells_at_once
 from belvedere.experiments.pairs import Pair
 from belvedere.experiments.progress import Bar
 from belvedere.experiments.result import PatchResult
@@ -97,8 +97,7 @@ def patch(
     site = Site.find(model, value, layers, states=True)
     pair = Pair.align(model, clean, corrupt)
     columns = columns_of(model, pair, site, positions, heads)
-    if batch_cells is not None and batch_cells < 1:
-        raise InputError(f"batch_cells is {batch_cells}; at least one cell goes into a forward")
+    metric, batch_cells = in_words(model, metric), cells_at_once(batch_cells)
     return _swept(model, pair, site, columns, metric, batch_cells, progress, file)
 
 

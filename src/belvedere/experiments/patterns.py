@@ -18,7 +18,7 @@ from belvedere.errors import InputError, Unavailable
 if TYPE_CHECKING:
     from belvedere.standardized import StandardizedTransformer
 
-__all__ = ["Patterns", "masked", "without"]
+__all__ = ["Patterns", "shut", "without"]
 
 #: The value that holds the pattern, by stack, and where the stack's blocks are.
 VALUES = {"text": "attention_probabilities", "vision": "segment_probabilities"}
@@ -125,7 +125,7 @@ class Patterns:
         host.attention_scores = torch.stack(scores)
 
 
-def masked(scores: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
+def shut(scores: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
     """Scores with some edges cut, so that the softmax shares out what is left, in its own precision.
 
     Args:

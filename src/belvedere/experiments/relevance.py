@@ -24,7 +24,7 @@ from torch import Tensor
 from belvedere.components import NoVision
 from belvedere.errors import InputError, Unavailable
 from belvedere.experiments.answers import check_answer, followed, written
-from belvedere.experiments.metrics import Metric, logit, metric_name
+from belvedere.experiments.metrics import Metric, Unbound, in_words, logit, measured, metric_name
 from belvedere.experiments.patterns import Patterns
 from belvedere.experiments.progress import Bar
 from belvedere.experiments.readings import words_of
@@ -32,6 +32,7 @@ from belvedere.experiments.relevances import RelevanceResult
 from belvedere.experiments.runs import Side, encoded, layout_of, next_logits
 from belvedere.experiments.settled import experiment
 from belvedere.experiments.sites import Site
+from belvedere.experiments.tokens import numbers_of
 from belvedere.experiments.where import boxes_of, model_name
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def relevance(
     shown: Mapping[str, Any],
     *,
     method: str = "gradient",
-    answer: int | Sequence[int] | None = None,
+    answer: int | str | Sequence[int | str] | None = None,
     metric: Metric | None = None,
     max_new_tokens: int = 1,
     progress: bool | None = None,
@@ -60,7 +61,7 @@ def relevance(
         model: The model.
         shown: The input, as `trace` takes it by keyword.
         method: ``"gradient"``, ``"rollout"`` or ``"weighted"``.
-        answer: The answer's token, or several; by default what the model writes, greedily.
+        answer: The answer's token, or several, by number or word; by default what the model writes, greedily.
         metric: What of a token's logits is explained; by default the logit of the token itself. A `logit_difference`
             explains why this answer and not another, and finds the object better than the logit alone.
         max_new_tokens: How many tokens are written at most, where no answer is given.
@@ -76,8 +77,9 @@ def relevance(
     if method not in METHODS:
         raise InputError(f"method={method!r} is none; known: {', '.join(METHODS)}")
     side = encoded(model, shown, "shown")
-    given = [answer] if isinstance(answer, int) else answer
-    tokens = check_answer(written(model, side, max_new_tokens) if given is None else given, model.vocab_size)
+    metric = None if metric is None else _sloping(in_words(model, metric))
+    given = written(model, side, max_new_tokens) if answer is None else numbers_of(model, answer)
+    tokens = check_answer(given, model.vocab_size)
     # The last token is not read from: it is the one that is asked about.
     whole = followed(side, tokens[:-1])
     places = range(side.last, side.last + len(tokens))
@@ -102,6 +104,13 @@ def relevance(
         besides=_besides(model, side) if method == "gradient" else (),
         settings={"model": model_name(model), "metric": "logit" if metric is None else metric_name(metric)},
     )
+
+
+def _sloping(metric: Metric) -> Metric:
+    """A metric, unless it is how far a run is from itself."""
+    if isinstance(metric, Unbound):
+        raise InputError(f"the {metric_name(metric)} from a run has no slope at that run; pass a logit or a difference")
+    return metric
 
 
 #: Where the answer's logits are, and what of them is explained.
@@ -172,7 +181,7 @@ def _gradients(logits: Tensor, held: list[Tensor], asked: Asked, progress: bool 
     """The gradients of each asked score, one after the other."""
     with Bar("relevance", len(asked), progress) as bar:
         for number, (place, metric) in enumerate(asked):
-            score = metric(logits[:, place].float()).sum()
+            score = measured(metric, logits[:, place].float()).sum()
             if not score.requires_grad:
                 raise InputError(f"{metric_name(metric)} has no gradient; take a logit, a difference or a probability")
             yield torch.autograd.grad(score, held, retain_graph=number < len(asked) - 1)

@@ -19,7 +19,7 @@ from torch import Tensor
 from transformers import StoppingCriteria, StoppingCriteriaList
 
 from belvedere.errors import InputError
-from belvedere.experiments.metrics import Metric, bound, kl_divergence, measured, metric_name
+from belvedere.experiments.metrics import Metric, bound, in_words, kl_divergence, measured, metric_name
 from belvedere.experiments.numbers import whole
 from belvedere.experiments.progress import Bar
 from belvedere.experiments.readings import words_of
@@ -258,7 +258,7 @@ def steer(
     side = encoded(model, shown, "shown")
     where = list(positions_of(model, side, positions))
     plain = next_logits(model, side)
-    metric = bound(kl_divergence() if metric is None else metric, plain)
+    metric = bound(in_words(model, kl_divergence() if metric is None else metric), plain)
     _refuse_other_than_a_token_a_step(generation)
     generation = {"do_sample": False, **generation, "max_new_tokens": max_new_tokens}
     written, scores = [], []
@@ -327,7 +327,7 @@ def _refuse_other_than_a_token_a_step(generation: Mapping[str, Any]) -> None:
             raise InputError(f"{name}={given!r}: steering writes one text, a token a step; {way}")
 
 
-class Chosen(StoppingCriteria):  # type: ignore[misc]
+class Chosen(StoppingCriteria):
     """Notes each token that ``generate`` chose, whatever stands between it and the logits, and stops nothing."""
 
     def __init__(self) -> None:

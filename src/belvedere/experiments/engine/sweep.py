@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from belvedere.experiments.metrics import measured
+
 if TYPE_CHECKING:
     from belvedere.experiments.engine.choice import Cells
     from belvedere.experiments.engine.pace import Pace
@@ -69,12 +71,12 @@ class Sweep:
             work = sum(prod(self.cells.work(self.layers[row], begun[row, column])) for row, column in chosen)
             try:
                 with self.pace.measured(len(chosen), rows, work):
-                    measured = self.metric(self.cells.logits([self._named(cell) for cell in chosen]))
+                    scored = measured(self.metric, self.cells.logits([self._named(cell) for cell in chosen]))
             except torch.OutOfMemoryError:
                 if not self.pace.halve(len(chosen)):
                     raise
                 continue
-            scores.put(chosen, measured)
+            scores.put(chosen, scored)
             waiting = waiting[len(chosen) :]
             bar.advance(len(chosen))
 
