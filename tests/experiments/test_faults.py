@@ -10,6 +10,7 @@ from transformers import AutoModelForImageTextToText
 import belvedere
 from belvedere import InputError, StandardizedTransformer, shapes
 from belvedere.experiments import (
+    Inside,
     ablate,
     attribute,
     kl_divergence,
@@ -21,6 +22,7 @@ from belvedere.experiments import (
     probability,
     rank,
     relevance,
+    stand_in,
     steer,
     steering_vector,
     tower_lens,
@@ -277,3 +279,92 @@ def test_the_name_of_a_metric_has_no_address():
     assert metric_name(Second()) == "Second"
     assert metric_name(partial(torch.argmax, dim=1)) == "argmax(dim=1)"
     assert metric_name(logit_difference(9, 20)) == "logit difference, token 9 - token 20"
+
+
+def test_blocks_are_read_alike_by_all(shown_model):
+    (shown, hidden), _ = asked()
+    value, metric = "layers.layer_output", logit("blue")
+    runs = {
+        "patch": lambda layers: patch(shown_model, shown, hidden, value, metric, layers=layers).layers,
+        "attribute": lambda layers: attribute(shown_model, shown, hidden, value, metric, layers=layers).layers,
+        "ablate": lambda layers: ablate(shown_model, shown, value, metric, layers=layers).layers,
+        "lens": lambda layers: lens(shown_model, shown, layers=layers).layers,
+        "knockout": lambda layers: knockout(shown_model, shown, ("last", "image"), metric, layers=layers).windows[0],
+        "tower_lens": lambda layers: tower_lens(shown_model, shown, layers=layers).layers,
+    }
+    for name, run in runs.items():
+        last = shown_model.vision.num_layers - 1 if name == "tower_lens" else shown_model.num_layers - 1
+        for layers, wanted in ((1, (1,)), ([-1], (last,)), (torch.tensor([1]), (1,)), ([1, 0, 1], (0, 1))):
+            assert run(layers) == wanted
+        for layers, said in (
+            (["0"], "`layers` has '0', which is no whole number"),
+            ([1.0], "`layers` has 1.0, which is no whole number"),
+            ([True], "`layers` has True, which is no whole number"),
+            ([99], "there is no block 99"),
+            ([], "`layers` is empty"),
+        ):
+            with pytest.raises(InputError, match=said):
+                run(layers)
+
+
+@pytest.mark.parametrize(
+    ("positions", "said"),
+    [
+        ([1.5], "`positions` has 1.5, which is no whole number"),
+        ([5, 5], "position 5 is asked for twice"),
+        ([-1, 83], "there is no position 83"),
+        ([], "`positions` is empty"),
+    ],
+)
+def test_positions_that_are_none_are_refused_by_all(shown_model, positions, said):
+    (shown, hidden), _ = asked()
+    given = ("layers.layer_output", logit("blue"))
+    runs = [
+        lambda positions: patch(shown_model, shown, hidden, *given, positions=positions),
+        lambda positions: ablate(shown_model, shown, *given, positions=positions),
+    ]
+    if "twice" not in said:
+        runs += [
+            lambda positions: lens(shown_model, shown, positions=positions),
+            lambda positions: knockout(shown_model, shown, (positions, "image"), given[1]),
+            lambda positions: steering_vector(shown_model, [shown], [hidden], 1, positions),
+        ]
+    for run in runs:
+        with pytest.raises(InputError, match=said):
+            run(positions)
+
+
+def test_a_position_that_is_twice_in_a_group_is_there_once(shown_model):
+    (shown, hidden), _ = asked()
+    given = (shown_model, shown, hidden, "layers.layer_output", logit("blue"))
+    assert patch(*given, layers=[1], positions=[[5, 5], 7]).positions == ((5,), (7,))
+    assert patch(*given, layers=[1], positions=torch.tensor([5, 7])).positions == ((5,), (7,))
+
+
+@pytest.mark.parametrize(
+    ("run", "said"),
+    [
+        (lambda m, s, h: patch(m, s, h, None, logit(9)), "the value is None; pass its path"),
+        (lambda m, s, h: patch(m, s, h, "layers.layer_output", logit(9), batch_cells=1.5), "`batch_cells` has 1.5"),
+        (lambda m, s, h: ablate(m, s, "layers.layer_output", logit(9), batch_cells="8"), "`batch_cells` has '8'"),
+        (lambda m, s, h: knockout(m, s, ("last", "image"), logit(9), batch_cells=0), "at least one cut goes into"),
+        (lambda m, s, h: knockout(m, s, ("last", "image"), logit(9), heads=[0.5]), "`heads` has 0.5"),
+        (
+            lambda m, s, h: patch(m, s, h, "layers.attention_head_outputs", logit(9), heads=[0, 0]),
+            "head 0 is asked for twice",
+        ),
+        (lambda m, s, h: steering_vector(m, s, [h], 1), "`positive` is one input; pass a list of them"),
+        (
+            lambda m, s, h: stand_in(m, "layers.mlp_output", references=s),
+            "`references` is one input; pass a list of them",
+        ),
+        (lambda m, s, h: lens(m, {"text": s["text"].replace("<image>", "")}), "it shows no picture"),
+        (lambda m, s, h: tower_lens(m, {"text": "what color"}), "it shows no picture"),
+        (lambda m, s, h: lens(m, s, positions=Inside((0, 0, 5))), "this one has 3 numbers"),
+        (lambda m, s, h: lens(m, s, positions=Inside((0, 0, 5, 5), image=-1)), "pictures are counted from 0"),
+        (lambda m, s, h: lens(m, encoding_of(m, s), positions=Inside((0, 0, 9, 9))), "size=\\(width, height\\)"),
+    ],
+)
+def test_arguments_that_are_none_are_refused(shown_model, run, said):
+    with pytest.raises(InputError, match=said):
+        run(shown_model, *asked()[0])

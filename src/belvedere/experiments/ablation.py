@@ -22,10 +22,10 @@ from belvedere.experiments.columns import Heads, Positions, columns_of, units_at
 from belvedere.experiments.engine import Pace, Scores, Sweep, cells_of, digest, digest_of, memory_of
 from belvedere.experiments.maps import MapResult
 from belvedere.experiments.metrics import Metric, bound, in_words, measured, metric_name
-from belvedere.experiments.numbers import cells_at_once
+from belvedere.experiments.numbers import Layers, cells_at_once
 from belvedere.experiments.pairs import Pair, image_tokens
 from belvedere.experiments.progress import Bar
-from belvedere.experiments.runs import Side, encoded
+from belvedere.experiments.runs import Side, encoded, listed
 from belvedere.experiments.settled import experiment
 from belvedere.experiments.sites import Site
 from belvedere.experiments.where import Where, model_name, positions_of
@@ -185,7 +185,7 @@ def stand_in(
     by: str = "mean",
     references: Iterable[Mapping[str, Any]] = (),
     at: Where | None = None,
-    layers: Iterable[int] | None = None,
+    layers: Layers | None = None,
     seed: int = 0,
     progress: bool | None = False,
 ) -> StandIn:
@@ -209,7 +209,7 @@ def stand_in(
     if by not in KINDS:
         raise InputError(f"by={by!r} is no way to ablate; known: {', '.join(KINDS)}")
     site = Site.find(model, value, layers)
-    given = list(references)
+    given = listed(references, "references")
     if by == "zero":
         return StandIn(by=by, site=site)
     if not given:
@@ -243,7 +243,7 @@ def ablate(
     by: str | StandIn = "zero",
     references: Iterable[Mapping[str, Any]] = (),
     at: Where | None = None,
-    layers: Iterable[int] | None = None,
+    layers: Layers | None = None,
     positions: Positions | None = None,
     heads: Heads | None = None,
     batch_cells: int | None = None,

@@ -7,7 +7,7 @@ mean gradient along the way (integrated gradients, Sundararajan et al. 2017).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -21,6 +21,7 @@ from belvedere.experiments.columns import Heads, Positions, columns_of
 from belvedere.experiments.engine import Resumed, resumed
 from belvedere.experiments.maps import MapResult
 from belvedere.experiments.metrics import Metric, bound, in_words, metric_name, told_apart
+from belvedere.experiments.numbers import Layers, whole
 from belvedere.experiments.pairs import Groups, Pair
 from belvedere.experiments.progress import Bar
 from belvedere.experiments.result import PatchResult
@@ -43,7 +44,7 @@ def attribute(
     value: str,
     metric: Metric,
     *,
-    layers: Iterable[int] | None = None,
+    layers: Layers | None = None,
     positions: Positions | None = None,
     heads: Heads | None = None,
     steps: int | None = None,
@@ -62,7 +63,8 @@ def attribute(
         positions: The positions, as for `patch`.
         heads: The heads, as for `patch`.
         steps: How many points between corrupt and clean the gradient is taken at, while all positions of a block move
-            together; by default at the corrupt run alone. It takes as many forwards per block.
+            together. They are at the middle of each step, so one step is half way. By default the gradient is taken at
+            the corrupt run alone. It takes as many forwards per block.
         against: What `patch` found, to say how well the estimate agrees.
         progress: Whether to show a bar.
 
@@ -73,7 +75,7 @@ def attribute(
         InputError: As for `patch`, or the metric has no gradient, or ``against`` is of other cells.
         Unavailable: The checkpoint does not have the value.
     """
-    if steps is not None and steps < 1:
+    if steps is not None and whole(steps, "steps")[0] < 1:
         raise InputError(f"steps is {steps}; the gradient is taken at one point at least")
     site = Site.find(model, value, layers)
     metric = in_words(model, metric)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from belvedere.errors import InputError
 from belvedere.experiments.maps import named
+from belvedere.experiments.numbers import whole
 from belvedere.experiments.pairs import Groups, Pair, image_tokens
 from belvedere.experiments.runs import Side
 from belvedere.experiments.sites import Site
-from belvedere.experiments.where import Inside, Where, positions_of, spoken
+from belvedere.experiments.where import Inside, Where, is_one, numbers_in, positions_of, spoken
 
 if TYPE_CHECKING:
     from belvedere.standardized import StandardizedTransformer
@@ -96,10 +97,12 @@ def _groups(
     length = pair.length(model, site)
     if positions is None:
         return tuple((number,) for number in pair.usual(model, site)), ()
-    entries: list[Where] = [positions] if isinstance(positions, (str, Inside, int)) else list(positions)
+    given: Any = positions
+    entries: list[Where] = [given] if is_one(given) else list(given)
     groups = tuple(_group(model, pair, site, entry, length) for entry in entries)
     if not groups or not all(groups):
         raise InputError("`positions` is empty or has an empty group; pass numbers, lists of numbers, or names")
+    refuse_repeated("position", groups)
     spelled = any(isinstance(entry, (str, Inside)) for entry in entries)
     names = tuple(
         str(entry) if isinstance(entry, (str, Inside)) else named(group)
@@ -111,12 +114,18 @@ def _groups(
 def _group(model: StandardizedTransformer, pair: Pair, site: Site, entry: Where, length: int) -> tuple[int, ...]:
     if isinstance(entry, (str, Inside)):
         return positions_of(model, pair.clean, entry, tower=site.is_tower)
-    numbers = [int(number) for number in entry] if isinstance(entry, Iterable) else [int(entry)]
-    outside = [number for number in numbers if not -length <= number < length]
-    if outside:
-        what = "tower rows" if site.is_tower else "tokens"
-        raise InputError(f"there is no position {outside[0]}; the input has {length} {what}, 0 to {length - 1}")
-    return tuple(number % length for number in numbers)
+    return numbers_in(entry, length, tower=site.is_tower)
+
+
+def refuse_repeated(what: str, groups: Groups) -> None:
+    """Two columns of the same, of which one would be a copy of the other.
+
+    Raises:
+        InputError: There are such.
+    """
+    twice = next((group for number, group in enumerate(groups) if group in groups[:number]), None)
+    if twice is not None:
+        raise InputError(f"{what} {spoken(twice)} is asked for twice; pass each once")
 
 
 def _behind_pictures(model: StandardizedTransformer, pair: Pair) -> int:
@@ -146,13 +155,13 @@ def units_at(model: StandardizedTransformer, side: Side, site: Site, groups: Gro
 
 
 def _heads(site: Site, heads: Heads | None) -> Groups:
-    entries = range(site.heads) if heads is None else [heads] if isinstance(heads, int) else list(heads)
-    groups = tuple(
-        tuple(int(head) for head in entry) if isinstance(entry, Iterable) else (int(entry),) for entry in entries
-    )
+    entries = range(site.heads) if heads is None else list(heads) if isinstance(heads, Iterable) else [heads]
+    groups = tuple(tuple(whole(entry, "heads")) for entry in entries)
     if not groups or not all(groups):
         raise InputError("`heads` is empty or has an empty group; pass numbers, or lists of numbers")
     outside = [head for group in groups for head in group if not -site.heads <= head < site.heads]
     if outside:
         raise InputError(f"there is no head {outside[0]}; {site.path} has {site.heads}, 0 to {site.heads - 1}")
-    return tuple(tuple(head % site.heads for head in group) for group in groups)
+    found = tuple(tuple(dict.fromkeys(head % site.heads for head in group)) for group in groups)
+    refuse_repeated("head", found)
+    return found

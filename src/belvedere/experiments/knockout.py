@@ -21,7 +21,7 @@ from belvedere.components.standard import blocks
 from belvedere.errors import InputError
 from belvedere.experiments.engine import SOME, Masked, Resumed, masked, resumed
 from belvedere.experiments.metrics import Metric, bound, in_words, measured, metric_name
-from belvedere.experiments.numbers import cells_at_once
+from belvedere.experiments.numbers import Layers, cells_at_once, whole
 from belvedere.experiments.patterns import Patterns, shut, without
 from belvedere.experiments.progress import Bar
 from belvedere.experiments.runs import Side, encoded, repeated
@@ -48,9 +48,9 @@ def knockout(
     metric: Metric,
     *,
     stack: str = "text",
-    layers: Iterable[int] | None = None,
+    layers: Layers | None = None,
     window: int | None = None,
-    heads: Iterable[int] | None = None,
+    heads: int | Iterable[int] | None = None,
     renormalize: bool = True,
     batch_cells: int | None = None,
     progress: bool | None = None,
@@ -66,7 +66,8 @@ def knockout(
         metric: What is measured; `kl_divergence` is from the untouched run.
         stack: ``"text"`` or ``"vision"``.
         layers: The blocks in which edges are cut; by default all that have a pattern.
-        window: Cut in this many neighbouring blocks at a time, and slide; by default in all blocks at once.
+        window: Cut in this many blocks at a time, and slide over the chosen blocks that have a pattern, in order: where
+            some are left out, the blocks of a window are no neighbours. By default in all at once.
         heads: Only of these heads; by default of all.
         renormalize: Whether what is left of a row is scaled up, as under a mask; else the cut part is missing.
         batch_cells: How many cuts share one forward; by default as many as keep their patterns small.
@@ -236,16 +237,16 @@ def _named(edges: Edges | Mapping[str, Edges]) -> dict[str, Edges]:
     return {name or f"{spoken(pair[0])} <- {spoken(pair[1])}": pair for name, pair in pairs.items()}
 
 
-def _cut(model: StandardizedTransformer, side: Side, pair: Edges, stack: str, heads: Iterable[int] | None) -> Cut:
+def _cut(model: StandardizedTransformer, side: Side, pair: Edges, stack: str, heads: int | Iterable[int] | None) -> Cut:
     queries, keys = (torch.tensor(positions_of(model, side, one, tower=stack == "vision")) for one in pair)
-    chosen = None if heads is None else torch.tensor(sorted(set(heads)), dtype=torch.long)
+    chosen = None if heads is None else torch.tensor(sorted(set(whole(heads, "heads"))), dtype=torch.long)
     if chosen is not None and (not len(chosen) or int(chosen.min()) < 0):
         raise InputError("`heads` is empty or has a negative number; pass numbers of heads")
     return Cut(queries=queries, keys=keys, heads=chosen)
 
 
 def _windows(layers: list[int], window: int | None) -> tuple[tuple[int, ...], ...]:
-    size = len(layers) if window is None else window
+    size = len(layers) if window is None else whole(window, "window")[0]
     if not 1 <= size <= len(layers):
         raise InputError(f"a window of {size} blocks does not fit the {len(layers)} that have a pattern")
     return tuple(tuple(layers[start : start + size]) for start in range(len(layers) - size + 1))

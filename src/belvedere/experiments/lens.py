@@ -10,7 +10,7 @@ read, at once or behind some blocks of the text.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from belvedere.errors import InputError, Unavailable
+from belvedere.experiments.numbers import Layers, blocks_asked, whole
 from belvedere.experiments.progress import Bar
 from belvedere.experiments.readings import LensResult, words_of
 from belvedere.experiments.runs import Side, encoded
@@ -43,7 +44,7 @@ def lens(
     shown: Mapping[str, Any],
     *,
     positions: Where = "image",
-    layers: Iterable[int] | None = None,
+    layers: Layers | None = None,
     value: str = "layers.layer_output",
     top: int = 5,
     watch: int | str | Sequence[int | str] = (),
@@ -84,7 +85,7 @@ def tower_lens(
     model: StandardizedTransformer,
     shown: Mapping[str, Any],
     *,
-    layers: Iterable[int] | None = None,
+    layers: Layers | None = None,
     through: int | None = None,
     top: int = 5,
     watch: int | str | Sequence[int | str] = (),
@@ -133,17 +134,13 @@ def _streams(model: StandardizedTransformer, side: Side, site: Site, places: tup
     return held
 
 
-def _ended(model: StandardizedTransformer, side: Side, layers: Iterable[int] | None) -> dict[int, State]:
+def _ended(model: StandardizedTransformer, side: Side, layers: Layers | None) -> dict[int, State]:
     """For each block of the tower, a state as if the tower ended behind it."""
     staged = model.vision.staged
     with torch.no_grad():
         state = staged.embed(**side.encoding)
         count, last = len(state.calls), max(state.reads)
-        wanted = range(last + 1) if layers is None else sorted(set(layers))
-        strange = [number for number in wanted if not 0 <= number < count]
-        if strange or not len(wanted):
-            what = f"there is no block {strange[0]} of the tower" if strange else "`layers` is empty"
-            raise InputError(f"{what}; it has blocks 0 to {count - 1}")
+        wanted = list(range(last + 1)) if layers is None else blocks_asked(layers, count, "the tower")
         found = {}
         for number in range(count):
             state = staged.encode(state, stop=number + 1)
@@ -203,6 +200,7 @@ def _read(
     progress: bool | None,
 ) -> LensResult:
     """The words of some streams, a few positions at a time."""
+    (top,) = whole(top, "top")
     if top < 1:
         raise InputError(f"top is {top}; at least one word is kept")
     wanted = numbers_of(model, watch)

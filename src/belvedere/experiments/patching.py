@@ -24,14 +24,14 @@ Activation Patching" (Zhang and Nanda 2023): 0 is the corrupt run, 1 the clean o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from belvedere.experiments.columns import Columns, Heads, Positions, columns_of
 from belvedere.experiments.engine import Pace, Scores, Sweep, cells_of, digest, memory_of
 from belvedere.experiments.metrics import Metric, bound, in_words, metric_name, told_apart
-from belvedere.experiments.numbers import cells_at_once
+from belvedere.experiments.numbers import Layers, cells_at_once
 from belvedere.experiments.pairs import Pair
 from belvedere.experiments.progress import Bar
 from belvedere.experiments.result import PatchResult
@@ -53,7 +53,7 @@ def patch(
     value: str,
     metric: Metric,
     *,
-    layers: Iterable[int] | None = None,
+    layers: Layers | None = None,
     positions: Positions | None = None,
     heads: Heads | None = None,
     batch_cells: int | None = None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from belvedere.components import NoVision, Standard
 from belvedere.components.layer import MIXERS
 from belvedere.components.standard import blocks
 from belvedere.errors import InputError, Unavailable
+from belvedere.experiments.numbers import Layers, blocks_asked
 
 if TYPE_CHECKING:
     from belvedere.standardized import StandardizedTransformer
@@ -46,7 +47,7 @@ class Patterns:
     lacking: Mapping[int, str] = field(default_factory=dict)
 
     @classmethod
-    def find(cls, model: StandardizedTransformer, stack: str, layers: Iterable[int] | None) -> Patterns:
+    def find(cls, model: StandardizedTransformer, stack: str, layers: Layers | None) -> Patterns:
         """The patterns of a stack's blocks.
 
         Args:
@@ -68,11 +69,7 @@ class Patterns:
         hosts = {number: held for number, held in found.items() if isinstance(held, Standard)}
         lacking = {number: held for number, held in found.items() if isinstance(held, str)}
         if layers is not None:
-            wanted = sorted(set(layers))
-            strange = [number for number in wanted if number not in found]
-            if strange or not wanted:
-                what = f"there is no block {strange[0]}" if strange else "`layers` is empty"
-                raise InputError(f"{what}; {path} has blocks {blocks(list(found))}")
+            wanted = blocks_asked(layers, len(found), path)
             refused = [number for number in wanted if number in lacking]
             if refused:
                 where = path.replace("layers.", f"layers[{refused[0]}].", 1)

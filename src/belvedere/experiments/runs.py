@@ -20,7 +20,7 @@ from belvedere.pictures import Pictures
 if TYPE_CHECKING:
     from belvedere.standardized import StandardizedTransformer
 
-__all__ = ["Side", "encoded", "joined", "kept", "layout_of", "next_logits", "repeated"]
+__all__ = ["Side", "encoded", "joined", "kept", "layout_of", "listed", "next_logits", "repeated"]
 
 
 LABELS = "labels"
@@ -78,6 +78,17 @@ def encoded(model: StandardizedTransformer, given: Mapping[str, Any], name: str)
     if last + 1 < ids.shape[1]:
         encoding = {name: _without_padding(name, held, ids.shape[1], last + 1) for name, held in encoding.items()}
     return Side(encoding=encoding, pictures=model.pictures(encoding), last=last, sizes=invoke.sizes)
+
+
+def listed(given: Any, name: str) -> list[Any]:
+    """Several inputs.
+
+    Raises:
+        InputError: It is one, whose keys are no inputs.
+    """
+    if isinstance(given, (str, Mapping)):
+        raise InputError(f"`{name}` is one input; pass a list of them, [{{'text': prompt, 'images': [picture]}}, ...]")
+    return list(given)
 
 
 def _usable(held: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from belvedere.components.layer import MIXERS
 from belvedere.components.standard import blocks
 from belvedere.errors import InputError, Unavailable
 from belvedere.experiments.maps import BEFORE
+from belvedere.experiments.numbers import Layers, blocks_asked
 
 if TYPE_CHECKING:
     from belvedere.standardized import StandardizedTransformer
@@ -78,9 +79,7 @@ class Site:
         return self.path == FEATURES
 
     @classmethod
-    def find(
-        cls, model: StandardizedTransformer, path: str, layers: Iterable[int] | None, *, states: bool = False
-    ) -> Site:
+    def find(cls, model: StandardizedTransformer, path: str, layers: Layers | None, *, states: bool = False) -> Site:
         """The site of a value.
 
         Args:
@@ -184,7 +183,7 @@ class Site:
         return positions // held.shape[2], positions % held.shape[2], heads
 
 
-def _features(model: StandardizedTransformer, layers: Iterable[int] | None) -> Standard:
+def _features(model: StandardizedTransformer, layers: Layers | None) -> Standard:
     """The tower, where what it makes is written over placeholders."""
     if isinstance(model.vision, NoVision):
         raise Unavailable(FEATURES, str(model.vision.no_images()))
@@ -205,6 +204,8 @@ def _features(model: StandardizedTransformer, layers: Iterable[int] | None) -> S
 
 def _blocks_of(model: StandardizedTransformer, path: str) -> Sequence[Any]:
     """The blocks that a path is about."""
+    if not isinstance(path, str):
+        raise InputError(f"the value is {path!r}; pass its path without block numbers, such as 'layers.layer_output'")
     if path.startswith(TOWER) and path.count(".") == 2:
         if isinstance(model.vision, NoVision):
             raise Unavailable(path, str(model.vision.no_images()))
@@ -280,20 +281,16 @@ def _patchable(stack: Sequence[Any]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _chosen(path: str, served: dict[int, Standard], count: int, layers: Iterable[int] | None) -> dict[int, Standard]:
+def _chosen(path: str, served: dict[int, Standard], count: int, layers: Layers | None) -> dict[int, Standard]:
     """The hosts of the chosen blocks, each of which has the value."""
     name = path.rpartition(".")[2]
     reasons = {number: host.values()[name].reason(host) for number, host in served.items()}
     having = [number for number, reason in reasons.items() if reason is None]
     if not having:
         raise Unavailable(path, str(next(iter(reasons.values()))))
-    wanted = having if layers is None else sorted(set(layers))
+    wanted = having if layers is None else blocks_asked(layers, count, path)
     for number in wanted:
-        if not 0 <= number < count:
-            raise InputError(f"there is no block {number}; {path} has blocks 0 to {count - 1}")
         if number not in having:
             why = reasons.get(number) or f"block {number} has no such part"
             raise Unavailable(path.replace("layers.", f"layers[{number}].", 1), f"{why}; have it: {blocks(having)}")
-    if not wanted:
-        raise InputError(f"`layers` is empty; {path} has blocks {blocks(having)}")
     return {number: served[number] for number in wanted}

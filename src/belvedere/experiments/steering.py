@@ -23,7 +23,7 @@ from belvedere.experiments.metrics import Metric, bound, in_words, kl_divergence
 from belvedere.experiments.numbers import whole
 from belvedere.experiments.progress import Bar
 from belvedere.experiments.readings import words_of
-from belvedere.experiments.runs import Side, encoded, next_logits
+from belvedere.experiments.runs import Side, encoded, listed, next_logits
 from belvedere.experiments.saved import Result
 from belvedere.experiments.settled import experiment
 from belvedere.experiments.sites import Site
@@ -195,7 +195,7 @@ def steering_vector(
         InputError: A side is empty, or there is no such block or position.
     """
     site = Site.find(model, VALUE, [layer])
-    sides = [list(positive), list(negative)]
+    sides = [listed(positive, "positive"), listed(negative, "negative")]
     if not all(sides):
         raise InputError("a direction needs positive and negative inputs; pass at least one of each")
     means = []

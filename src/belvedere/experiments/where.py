@@ -11,6 +11,7 @@ from torch import Tensor
 
 from belvedere.components import NoVision
 from belvedere.errors import InputError
+from belvedere.experiments.numbers import whole
 from belvedere.experiments.pairs import image_tokens
 from belvedere.experiments.runs import Side, kept, layout_of
 from belvedere.locating.shown import NO_SIZES
@@ -41,6 +42,15 @@ class Inside:
     size: tuple[int, int] | None = None
     outside: bool = False
 
+    def __post_init__(self) -> None:
+        edges = tuple(self.box)
+        if len(edges) != 4:
+            raise InputError(f"a box is (left, top, right, bottom); this one has {len(edges)} numbers")
+        if whole(self.image, "image")[0] < 0:
+            raise InputError(f"image={self.image}: pictures are counted from 0")
+        # A frozen record is made whole here, so that a list is as good as a tuple.
+        object.__setattr__(self, "box", tuple(float(edge) for edge in edges))
+
     def __str__(self) -> str:
         return f"{'outside' if self.outside else 'inside'} {tuple(round(edge) for edge in self.box)}"
 
@@ -68,15 +78,34 @@ def positions_of(model: StandardizedTransformer, side: Side, where: Where, *, to
         found = _named(model, side, where, tower)
     else:
         length = len(layout_of(model, side).patches) if tower else side.length
-        numbers = [where] if isinstance(where, int) else [int(number) for number in where]
-        outside = [number for number in numbers if not -length <= number < length]
-        if outside:
-            what = "tower rows" if tower else "tokens"
-            raise InputError(f"there is no position {outside[0]}; the input has {length} {what}, 0 to {length - 1}")
-        found = torch.tensor([number % length for number in numbers], dtype=torch.long)
+        found = torch.tensor(numbers_in(where, length, tower=tower), dtype=torch.long)
     if not len(found):
-        raise InputError(f"{spoken(where)} are no positions of this input; pass numbers, a name or a box that it has")
+        raise InputError(_none_of(where, side))
     return tuple(sorted(set(found.tolist())))
+
+
+def is_one(where: Any) -> bool:
+    """Whether it is one set of positions by itself: a name, a box, or a number."""
+    return isinstance(where, (str, Inside)) or getattr(where, "ndim", None) == 0 or not isinstance(where, Iterable)
+
+
+def numbers_in(given: int | Iterable[int], length: int, *, tower: bool) -> tuple[int, ...]:
+    """Positions by number, each once, in the order in which they are given; below 0 they count from the end.
+
+    Args:
+        given: A number, or several.
+        length: How many positions there are.
+        tower: Whether they are the tower's rows.
+
+    Raises:
+        InputError: One is no whole number, or there is no such position.
+    """
+    numbers = whole(given, "positions")
+    outside = [number for number in numbers if not -length <= number < length]
+    if outside:
+        what = "tower rows" if tower else "tokens"
+        raise InputError(f"there is no position {outside[0]}; the input has {length} {what}, 0 to {length - 1}")
+    return tuple(dict.fromkeys(number % length for number in numbers))
 
 
 def boxes_of(model: StandardizedTransformer, side: Side, positions: tuple[int, ...]) -> tuple[Tensor, Tensor]:
@@ -102,7 +131,7 @@ def spoken(where: Where) -> str:
     """How a set of positions is written in a table."""
     if isinstance(where, (str, Inside)):
         return str(where)
-    numbers = [where] if isinstance(where, int) else list(where)
+    numbers = whole(where, "positions")
     return ", ".join(map(str, numbers)) if len(numbers) < 4 else f"{numbers[0]} and {len(numbers) - 1} more"
 
 
@@ -110,6 +139,16 @@ def model_name(model: StandardizedTransformer) -> str:
     """What the model was loaded from, or its class."""
     name: Any = getattr(model.config, "name_or_path", "") or getattr(model._module.config, "name_or_path", "")
     return str(name) or type(model._module).__name__
+
+
+def _none_of(where: Where, side: Side) -> str:
+    """Why a set of positions is empty, and what to pass."""
+    if isinstance(where, str):
+        why = "; it shows no picture" if where in ("image", "patches") and not side.pictures.count else ""
+        return f"this input has no positions {where!r}{why}; pass numbers, or another name"
+    if isinstance(where, Inside):
+        return f"no position of picture {where.image} is {where}; pass a box that it has"
+    return "`positions` is empty; pass numbers, a name or a box"
 
 
 def _named(model: StandardizedTransformer, side: Side, name: str, tower: bool) -> Tensor:
