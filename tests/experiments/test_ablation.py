@@ -159,7 +159,7 @@ def test_a_text_model_is_ablated_at_every_token():
         ({"positions": [99]}, "there is no position 99"),
         ({"layers": [9]}, "there is no block 9"),
         ({"batch_cells": 0}, "at least one cell"),
-        ({"by": "mean", "references": [{"input_ids": torch.tensor([[1, 2]])}], "at": "image"}, "are no positions"),
+        ({"by": "mean", "references": [{"input_ids": torch.tensor([[1, 2]])}], "at": "image"}, "shows no picture"),
     ],
 )
 def test_what_cannot_be_ablated_is_refused(rig, options, said):

@@ -4,6 +4,7 @@ from functools import partial
 
 import pytest
 import torch
+from raw import captured, hooked
 from test_knockout import masked, square
 from transformers import AutoModelForImageTextToText
 
@@ -368,3 +369,89 @@ def test_a_position_that_is_twice_in_a_group_is_there_once(shown_model):
 def test_arguments_that_are_none_are_refused(shown_model, run, said):
     with pytest.raises(InputError, match=said):
         run(shown_model, *asked()[0])
+
+
+def first_of(output, edit):
+    return (edit(output[0]), *output[1:]) if isinstance(output, tuple) else edit(output)
+
+
+HOOKED = {
+    "a text block": "model.language_model.layers.2",
+    "a tower block": "model.vision_tower.encoder.layers.1",
+    "the text model": "model.language_model",
+    "the head": "lm_head",
+    "an attention": "model.language_model.layers.2.self_attn",
+}
+
+
+def hook_on(module, path):
+    """Halve what a module returns, or of a stack's record its stream."""
+
+    def halve(_module, _args, output):
+        if hasattr(output, "last_hidden_state"):
+            output["last_hidden_state"] = output.last_hidden_state / 2
+            return output
+        return first_of(output, lambda held: held / 2)
+
+    return module.get_submodule(path).register_forward_hook(halve)
+
+
+@pytest.mark.parametrize("place", HOOKED)
+def test_a_hook_of_your_own_is_in_the_ends_and_in_the_cells(place):
+    (shown, hidden), answers = asked()
+    model, raw = loaded(), plain()
+    metric = logit_difference(*model.tokenizer.convert_tokens_to_ids(answers))
+    for module in (model._module, raw):
+        hook_on(module, HOOKED[place])
+    encodings = [encoding_of(model, one) for one in (shown, hidden)]
+    for value, path, position in (
+        ("layers.layer_output", "model.language_model.layers.1", 20),
+        ("vision.layers.layer_output", "model.vision_tower.encoder.layers.0", 10),
+    ):
+        clean, logits = captured(raw, (path, "output"), encodings[0])
+
+        def written(held, clean=clean, position=position):
+            held = held.clone()
+            held[:, position] = clean[:, position]
+            return held
+
+        cell = hooked(raw, (path, "output"), encodings[1], written)
+        layer = int(path[-1])
+        found = patch(model, shown, hidden, value, metric, layers=[layer], positions=[position])
+        assert found.clean == pytest.approx(float(metric(logits[None])), abs=1e-3)
+        assert float(found.raw[0, 0]) == pytest.approx(float(metric(cell[None])), abs=1e-3)
+        if place != "an attention":
+            assert f"a hook that is not Belvedere's is on {HOOKED[place]} " in found.settings["because"]
+
+
+def test_a_hook_that_no_trace_sees_is_refused():
+    (shown, hidden), _ = asked()
+    model = loaded()
+    handle = model._module.register_forward_hook(lambda _module, _args, output: output)
+    with pytest.raises(InputError, match="the whole model has a forward hook"):
+        patch(model, shown, hidden, "layers.layer_output", logit("blue"))
+    handle.remove()
+    hook_on(model._module, "model.language_model.layers.2")
+    with pytest.raises(InputError, match="block 2 has a forward hook that is not Belvedere's"):
+        lens(model, shown)
+    assert lens(model, shown, layers=[0, 1]).layers == (0, 1)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_query_of_which_every_edge_is_cut_reads_nothing(dtype):
+    (shown, _), _ = asked()
+    model, raw = loaded(dtype), plain(dtype)
+    metric = logit("blue")
+    found = knockout(model, shown, ("last", "all"), metric, layers=[1])
+    given = encoding_of(model, shown)
+    given["pixel_values"] = given["pixel_values"].to(raw.dtype)
+
+    def no_last(output):
+        output = output.clone()
+        output[:, -1] = 0
+        return output
+
+    raw.model.language_model.layers[1].self_attn.register_forward_hook(lambda _m, _a, out: first_of(out, no_last))
+    with torch.no_grad():
+        expected = raw(**given).logits[0, -1, model.tokenizer.convert_tokens_to_ids("blue")]
+    assert float(found.raw[0, 0]) == pytest.approx(float(expected), abs=TYPES[dtype])

@@ -22,7 +22,7 @@ from belvedere.errors import InputError
 from belvedere.experiments.engine import SOME, Masked, Resumed, masked, resumed
 from belvedere.experiments.metrics import Metric, bound, in_words, measured, metric_name
 from belvedere.experiments.numbers import Layers, cells_at_once, whole
-from belvedere.experiments.patterns import Patterns, shut, without
+from belvedere.experiments.patterns import Patterns, shut, softmax_of, without
 from belvedere.experiments.progress import Bar
 from belvedere.experiments.runs import Side, encoded, repeated
 from belvedere.experiments.saved import Result
@@ -344,10 +344,11 @@ def _logits(
             new, bare = shut(scores, edges & (layer in span))
             written.append(new)
             emptied.append(bare)
-        patterns.write_scores(layer, written)
-        if any(bool(bare.any()) for bare in emptied):
-            kept = zip(patterns.read(layer), emptied, strict=True)
-            patterns.write(layer, [pattern.masked_fill(bare, 0) for (_, pattern), bare in kept])
+        if not any(bool(bare.any()) for bare in emptied):
+            patterns.write_scores(layer, written)
+            return
+        # A softmax cannot leave a row empty.
+        patterns.write(layer, [softmax_of(*pair) for pair in zip(written, emptied, strict=True)])
 
     def apply(layer: int) -> None:
         if renormalize and patterns.has_scores(layer):

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from belvedere.errors import InputError, Unavailable
+from belvedere.experiments.hooks import is_hooked
 from belvedere.experiments.numbers import Layers, blocks_asked, whole
 from belvedere.experiments.progress import Bar
 from belvedere.experiments.readings import LensResult, words_of
@@ -74,6 +75,8 @@ def lens(
     if not value.startswith("layers."):
         raise InputError(f"{value!r} is no value of the text's blocks; the tower's are read by `tower_lens`")
     site = Site.find(model, value, layers)
+    if site.name == "layer_output":
+        _refuse_hooked(site)
     side = encoded(model, shown, "shown")
     places = positions_of(model, side, positions)
     streams = _streams(model, side, site, places)
@@ -124,6 +127,16 @@ def tower_lens(
             streams[number] = _features(model, side, state, site, places)
             bar.advance(1)
     return _read(model, side, streams, places, value=name, top=top, watch=watch, progress=False)
+
+
+def _refuse_hooked(site: Site) -> None:
+    """A block whose stream is changed behind it, where it is read before."""
+    hooked = [number for number, host in site.hosts.items() if is_hooked(host._module, behind=True)]
+    if hooked:
+        raise InputError(
+            f"block {hooked[0]} has a forward hook that is not Belvedere's, and its layer_output is read before that; "
+            "leave the block out of `layers`, or read value='layers.layer_input' of the next one"
+        )
 
 
 @torch.no_grad()

@@ -19,7 +19,7 @@ from belvedere.experiments.numbers import Layers, blocks_asked
 if TYPE_CHECKING:
     from belvedere.standardized import StandardizedTransformer
 
-__all__ = ["Patterns", "shut", "without"]
+__all__ = ["Patterns", "shut", "softmax_of", "without"]
 
 #: The value that holds the pattern, by stack, and where the stack's blocks are.
 VALUES = {"text": "attention_probabilities", "vision": "segment_probabilities"}
@@ -138,6 +138,12 @@ def shut(scores: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
     closed = scores <= max(lowest, torch.finfo(torch.float32).min) / 2
     bare = edges.any(-1, keepdim=True) & (cut | closed).all(-1, keepdim=True)
     return scores.masked_fill(cut & ~bare, -torch.inf), bare
+
+
+def softmax_of(scores: Tensor, bare: Tensor) -> Tensor:
+    """The pattern ``[heads, query, key]`` of scores, a sink apart, with some rows empty."""
+    wide = scores if scores.dtype == torch.float64 else scores.float()
+    return wide.softmax(-1)[..., : scores.shape[-2]].masked_fill(bare, 0).to(scores.dtype)
 
 
 def without(pattern: Tensor, edges: Tensor, *, renormalize: bool) -> Tensor:

@@ -10,6 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 import torch
 
 from belvedere.errors import InputError
+from belvedere.experiments.hooks import refuse_unseen
 
 __all__ = ["experiment", "settled"]
 
@@ -42,6 +43,7 @@ def settled(model: Any) -> Iterator[None]:
             f"the model is a {type(model).__name__}; pass a StandardizedTransformer, which takes a checkpoint's name "
             "or a transformers model"
         )
+    refuse_unseen(model._module)
     training = [part for part in model._module.modules() if part.training]
     for part in training:
         part.training = False

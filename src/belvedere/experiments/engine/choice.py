@@ -17,6 +17,7 @@ from belvedere.experiments.engine.tower import TowerCells
 from belvedere.experiments.engine.traced import ResumedCells, TracedCells
 from belvedere.experiments.engine.trial import holds
 from belvedere.experiments.engine.trust import known, shapes_of, state_of
+from belvedere.experiments.hooks import hooked_around
 
 if TYPE_CHECKING:
     from belvedere.experiments.pairs import Groups, Pair
@@ -96,6 +97,10 @@ def cells_of(
     """
     if site.is_state:
         return StateCells(model, pair, site, groups), {"cells": WHOLE, "because": "a state is inside of a kernel"}
+    hooked = hooked_around(model)
+    if hooked:
+        why = f"a hook that is not Belvedere's is on {hooked}"
+        return TracedCells(model, pair, site, groups), {"cells": WHOLE, "because": why}
     why = ""
     for name, made in _ways(model, pair, site, groups, source):
         try:
