@@ -29,7 +29,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from belvedere.experiments.columns import Columns, Heads, Positions, columns_of
-from belvedere.experiments.engine import Pace, Scores, Sweep, cells_of, digest, memory_of
+from belvedere.experiments.engine import DIGITS, Pace, Scores, Sweep, cells_of, digest, memory_of, weights_digest
 from belvedere.experiments.metrics import Metric, bound, in_words, metric_name, told_apart
 from belvedere.experiments.numbers import Layers, cells_at_once
 from belvedere.experiments.pairs import Pair
@@ -121,6 +121,7 @@ def _swept(
     made = {"model": model_name(model), "metric": metric_name(metric)}
     about = {"value": site.path, **made, "layers": layers, "positions": columns.positions, "inputs": digest(pair)}
     about |= {"heads": columns.heads} if columns.heads else {}
+    about |= {} if file is None else {"weights": weights_digest(model._module)}
     scores = Scores.of(about, (clean, corrupt), file)
     pace = Pace(memory_of(next(model.embed_tokens._module.parameters()).device), batch_cells)
     with Bar(site.path, scores.raw.numel(), progress) as bar:
@@ -133,5 +134,5 @@ def _swept(
         clean=clean,
         corrupt=corrupt,
         value=site.path,
-        settings={**made, "batch_cells": batch_cells, **way},
+        settings={**made, "batch_cells": pace.most, **way, "inputs": about["inputs"][:DIGITS]},
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, fields
 from os import PathLike, fspath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from torch import Tensor
@@ -14,7 +15,7 @@ from belvedere.errors import InputError
 if TYPE_CHECKING:
     from rich.table import Table
 
-__all__ = ["Result"]
+__all__ = ["Result", "refuse_unwritable"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -55,9 +56,13 @@ class Result:
 
         Args:
             path: The file.
+
+        Raises:
+            InputError: It is a folder, or in none that is there.
         """
         from safetensors.torch import save_file
 
+        refuse_unwritable(Path(path))
         held = {one.name: getattr(self, one.name) for one in fields(self)}
         tensors = {name: value.contiguous() for name, value in held.items() if isinstance(value, Tensor)}
         rest = {name: value for name, value in held.items() if name not in tensors}
@@ -77,6 +82,8 @@ class Result:
         from safetensors import SafetensorError, safe_open
 
         try:
+            if Path(path).is_dir():
+                raise InputError(f"{fspath(path)} is a folder; pass the file that `{cls.__name__}.save` wrote")
             with safe_open(fspath(path), framework="pt") as opened:
                 header = (opened.metadata() or {}).get(cls.HEADER)
                 tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - it is no mapping
@@ -97,6 +104,18 @@ class Result:
             f"<p><code>{escape(repr(self))}</code></p>"
             f"<table><thead>{row(self.HEADINGS, 'th')}</thead><tbody>{body}</tbody></table>"
         )
+
+
+def refuse_unwritable(path: Path) -> None:
+    """A file that cannot be.
+
+    Raises:
+        InputError: It is a folder, or in none that is there.
+    """
+    if path.is_dir():
+        raise InputError(f"{path} is a folder; pass a file in it, such as {path / 'result.safetensors'}")
+    if not path.parent.is_dir():
+        raise InputError(f"there is no folder {path.parent} for {path.name}; make it first")
 
 
 def frozen(value: Any) -> Any:

@@ -22,10 +22,12 @@ from belvedere.experiments.engine.choice import Cells, cells_of
 from belvedere.experiments.engine.masked import Masked, masked
 from belvedere.experiments.engine.pace import Pace, memory_of
 from belvedere.experiments.engine.resumed import SOME, Resumed, resumed
-from belvedere.experiments.engine.saved import Scores, digest, digest_of
+from belvedere.experiments.engine.saved import DIGITS, Scores, digest, digest_of
 from belvedere.experiments.engine.sweep import Sweep
+from belvedere.experiments.engine.weights import weights_digest
 
 __all__ = [
+    "DIGITS",
     "SOME",
     "Cells",
     "Masked",
@@ -39,4 +41,5 @@ __all__ = [
     "masked",
     "memory_of",
     "resumed",
+    "weights_digest",
 ]

@@ -123,6 +123,11 @@ class Pace:
         fitting = int(self._free * SHARE / (self._bytes * rows)) if self._bytes else size
         return max(1, min(size, fitting))
 
+    @property
+    def most(self) -> int:
+        """The most cells that a forward took, or may take where there was none."""
+        return self.fixed or max(self._speeds, default=self._size)
+
     @contextmanager
     def measured(self, cells: int, rows: int, work: int) -> Iterator[None]:
         """While it holds, a forward of some cells runs.

@@ -15,15 +15,18 @@ import torch
 from torch import Tensor
 
 from belvedere.errors import InputError
+from belvedere.experiments.saved import refuse_unwritable
 
 if TYPE_CHECKING:
     from belvedere.experiments.pairs import Pair
 
-__all__ = ["Scores", "digest", "digest_of"]
+__all__ = ["DIGITS", "Scores", "digest", "digest_of"]
 
 #: The key of the file's metadata.
 KEY = "belvedere.sweep"
 SECONDS = 0.5
+#: How much of a digest tells inputs apart in a result.
+DIGITS = 16
 #: How far the same runs' metric may be from the last time's, on another machine or kernel.
 CLOSE = 1e-3
 
@@ -54,8 +57,10 @@ class Scores:
         """
         raw = torch.full((len(about["layers"]), len(about["positions"])), torch.nan)
         made = cls(raw, json.loads(json.dumps(about)), ends, None if path is None else Path(path))
-        if made.path is not None and made.path.exists():
-            made._read(made.path)
+        if made.path is not None:
+            refuse_unwritable(made.path)
+            if made.path.exists():
+                made._read(made.path)
         return made
 
     def put(self, cells: Sequence[Sequence[int]], scores: Tensor) -> None:
