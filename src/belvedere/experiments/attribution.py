@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from math import isnan
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import nnsight
@@ -18,7 +19,7 @@ from torch import Tensor
 
 from belvedere.errors import InputError
 from belvedere.experiments.columns import Heads, Positions, columns_of
-from belvedere.experiments.engine import Resumed, resumed
+from belvedere.experiments.engine import DIGITS, Resumed, digest, resumed
 from belvedere.experiments.maps import MapResult
 from belvedere.experiments.metrics import Metric, bound, in_words, metric_name, told_apart
 from belvedere.experiments.numbers import Layers, whole
@@ -102,6 +103,7 @@ def attribute(
             "model": model_name(model),
             "metric": metric_name(metric),
             "steps": steps,
+            "inputs": digest(pair)[:DIGITS],
             **({} if steps is None else way),
         },
     )
@@ -143,8 +145,9 @@ class AttributionResult(MapResult):
             layer: At this block only; by default over all cells.
 
         Raises:
-            InputError: It is of another value or of other cells.
+            InputError: It is no patching result, or of another value, metric or model, or of other inputs or cells.
         """
+        _refuse_other_kind(self.settings, truth)
         layers = self.layers if layer is None else (layer,)
         missing = [number for number in layers if number not in truth.layers or number not in self.layers]
         cells = (truth.value, truth.positions, truth.heads)
@@ -168,8 +171,27 @@ class AttributionResult(MapResult):
         return replace(self, correlation=self.correlation_with(truth))
 
     def __repr__(self) -> str:
-        known = "" if self.correlation is None else f", correlation with patching {self.correlation:.3f}"
+        if self.correlation is None:
+            known = ""
+        elif isnan(self.correlation):
+            known = ", no correlation with patching, as one of the two is the same everywhere"
+        else:
+            known = f", correlation with patching {self.correlation:.3f}"
         return self._shown(f"clean {self.clean:.4g}, corrupt {self.corrupt:.4g}{known}")
+
+
+#: What an estimate and the truth must have in common, beside their cells.
+IN_COMMON = ("model", "metric", "inputs")
+
+
+def _refuse_other_kind(settings: Mapping[str, Any], truth: Any) -> None:
+    """A truth that is none, or of something else."""
+    if not isinstance(truth, PatchResult):
+        raise InputError(f"{type(truth).__name__} is no truth of an attribution; pass what `patch` found")
+    for name in IN_COMMON:
+        ours, theirs = settings.get(name), truth.settings.get(name)
+        if None not in (ours, theirs) and ours != theirs:
+            raise InputError(f"the patching result has other {name} ({theirs}) than this one ({ours}); patch the same")
 
 
 @dataclass(frozen=True, kw_only=True)
