@@ -1,5 +1,6 @@
 """What a stranger tried: types, modes, hooks, words and arguments that are not the usual ones."""
 
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -455,3 +456,84 @@ def test_a_query_of_which_every_edge_is_cut_reads_nothing(dtype):
     with torch.no_grad():
         expected = raw(**given).logits[0, -1, model.tokenizer.convert_tokens_to_ids("blue")]
     assert float(found.raw[0, 0]) == pytest.approx(float(expected), abs=TYPES[dtype])
+
+
+@pytest.mark.parametrize("other", ["a type", "one number", "two numbers swapped"])
+def test_a_file_of_other_weights_is_refused(other, tmp_path):
+    (shown, hidden), answers = asked()
+    given = (shown, hidden, "layers.layer_output", logit_difference(*answers))
+    options = {"layers": [1], "file": tmp_path / "sweep.safetensors"}
+    wanted = patch(loaded(), *given, **options)
+    assert torch.equal(patch(loaded(), *given, **options).raw, wanted.raw)
+    model = loaded("float64" if other == "a type" else "float32")
+    weight = model._module.model.language_model.layers[2].mlp.down_proj.weight
+    with torch.no_grad():
+        if other == "one number":
+            weight[3, 5] += 1e-6
+        if other == "two numbers swapped":
+            weight[0, :2] = weight[0, :2].flip(0)
+    with pytest.raises(InputError, match=r"holds another sweep: its weights differ\(s\) from this one's"):
+        patch(model, *given, **options)
+
+
+def test_files_that_cannot_be_are_refused(shown_model, tmp_path):
+    (shown, hidden), _ = asked()
+    given = (shown_model, shown, hidden, "layers.layer_output", logit("blue"))
+    result = patch(*given, layers=[1])
+    for path, said in ((tmp_path / "none" / "a.safetensors", "there is no folder"), (tmp_path, "is a folder; pass a")):
+        with pytest.raises(InputError, match=said):
+            result.save(path)
+        with pytest.raises(InputError, match=said):
+            patch(*given, layers=[1], file=path)
+    with pytest.raises(InputError, match="is a folder; pass the file"):
+        type(result).load(tmp_path)
+
+
+def test_a_truth_of_something_else_is_refused(shown_model):
+    (shown, hidden), _ = asked()
+    (other, _), _ = asked(8)
+    given, options = ("layers.layer_output", logit("blue")), {"layers": [1]}
+    estimate = attribute(shown_model, shown, hidden, *given, **options)
+    truth = patch(shown_model, shown, hidden, *given, **options)
+    assert -1 <= estimate.correlation_with(truth) <= 1
+    darker = {**other, "images": [other["images"][0].point(lambda held: held // 2)]}
+    for wrong, said in (
+        (patch(shown_model, shown, hidden, given[0], logit("cyan"), **options), "has other metric"),
+        (patch(shown_model, darker, hidden, *given, **options), "has other inputs"),
+        (ablate(shown_model, shown, *given, **options), "AblationResult is no truth of an attribution"),
+        (estimate, "AttributionResult is no truth of an attribution"),
+    ):
+        with pytest.raises(InputError, match=said):
+            attribute(shown_model, shown, hidden, *given, **options, against=wrong)
+    flat = replace(truth, effects=torch.ones_like(truth.effects))
+    assert "no correlation with patching" in repr(estimate.compared(flat))
+
+
+def test_what_another_model_s_activations_made_is_refused(shown_model, direction):
+    (shown, hidden), _ = asked()
+    mean = stand_in(shown_model, "layers.mlp_output", references=[hidden])
+    moved = replace(direction, settings={**direction.settings, "model": "/elsewhere/shapes-llava"})
+    assert steer(shown_model, shown, moved, factors=(1,)).factors == (1.0,)
+    with pytest.raises(InputError, match="the direction was made of another/model and this model is"):
+        steer(shown_model, shown, replace(direction, settings={"model": "another/model"}))
+    with pytest.raises(InputError, match="the stand-in was made of another/model and this model is"):
+        ablate(shown_model, shown, "layers.mlp_output", logit("blue"), by=replace(mean, model="another/model"))
+
+
+def test_a_stand_in_of_some_blocks_is_for_these(shown_model):
+    (shown, hidden), _ = asked()
+    for by in ("mean", "zero"):
+        some = stand_in(shown_model, "layers.mlp_output", by=by, references=[hidden], layers=[1])
+        assert ablate(shown_model, shown, "layers.mlp_output", logit("blue"), by=some, layers=[1]).layers == (1,)
+        if by == "mean":
+            with pytest.raises(InputError, match=r"nothing was kept of block 0; make the stand-in with layers=\[0"):
+                ablate(shown_model, shown, "layers.mlp_output", logit("blue"), by=some)
+        else:
+            assert len(ablate(shown_model, shown, "layers.mlp_output", logit("blue"), by=some).layers) > 1
+
+
+def test_how_many_cells_shared_a_forward_is_told(shown_model):
+    (shown, hidden), _ = asked()
+    given = (shown_model, shown, hidden, "layers.layer_output", logit("blue"))
+    assert patch(*given, layers=[1], batch_cells=3).settings["batch_cells"] == 3
+    assert patch(*given, layers=[1]).settings["batch_cells"] >= 1

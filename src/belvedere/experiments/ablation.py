@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -28,7 +28,7 @@ from belvedere.experiments.progress import Bar
 from belvedere.experiments.runs import Side, encoded, listed
 from belvedere.experiments.settled import experiment
 from belvedere.experiments.sites import Site
-from belvedere.experiments.where import Where, model_name, positions_of
+from belvedere.experiments.where import Where, model_name, positions_of, refuse_other_model
 
 if TYPE_CHECKING:
     from belvedere.standardized import StandardizedTransformer
@@ -57,12 +57,14 @@ class StandIn:
         site: The value.
         held: By block, ``[vectors, width]``: the mean alone, or the vectors that are drawn from.
         seed: What the draws follow from.
+        model: What the model was loaded from.
     """
 
     by: str
     site: Site
     held: Mapping[int, Tensor] = field(default_factory=dict)
     seed: int = 0
+    model: str = ""
 
     def vectors(self, layer: int, positions: Sequence[int]) -> Tensor:
         """The vectors for some positions, ``[positions, width]``; a position always draws the same one.
@@ -209,9 +211,9 @@ def stand_in(
     if by not in KINDS:
         raise InputError(f"by={by!r} is no way to ablate; known: {', '.join(KINDS)}")
     site = Site.find(model, value, layers)
-    given = listed(references, "references")
+    given, name = listed(references, "references"), model_name(model)
     if by == "zero":
-        return StandIn(by=by, site=site)
+        return StandIn(by=by, site=site, model=name)
     if not given:
         raise InputError(f"by={by!r} takes vectors from other inputs; pass some as `references=[...]`")
     sides = [encoded(model, one, f"reference {number}") for number, one in enumerate(given)]
@@ -229,8 +231,10 @@ def stand_in(
             count += len(rows)
             bar.advance(1)
     if by == "mean":
-        return StandIn(by=by, site=site, held={layer: (total / count)[None] for layer, total in sums.items()})
-    return StandIn(by=by, site=site, held={layer: torch.cat(pool) for layer, pool in pools.items()}, seed=seed)
+        means = {layer: (total / count)[None] for layer, total in sums.items()}
+        return StandIn(by=by, site=site, model=name, held=means)
+    kept = {layer: torch.cat(pool) for layer, pool in pools.items()}
+    return StandIn(by=by, site=site, model=name, held=kept, seed=seed)
 
 
 @experiment
@@ -276,8 +280,11 @@ def ablate(
     metric, batch_cells = in_words(model, metric), cells_at_once(batch_cells)
     if not isinstance(by, StandIn):
         by = stand_in(model, value, by=by, references=references, at=at, layers=layers, seed=seed)
+    else:
+        refuse_other_model(model, by.model, "stand-in", "make one of this model")
     by.must_be_of(value)
     site = Site.find(model, value, layers)
+    by = replace(by, site=site)
     by.refuse_missing(site)
     side = encoded(model, shown, "shown")
     pair = Pair(clean=side, corrupt=side)

@@ -27,7 +27,7 @@ from belvedere.experiments.runs import Side, encoded, listed, next_logits
 from belvedere.experiments.saved import Result
 from belvedere.experiments.settled import experiment
 from belvedere.experiments.sites import Site
-from belvedere.experiments.where import Where, model_name, positions_of, spoken
+from belvedere.experiments.where import Where, model_name, positions_of, refuse_other_model, spoken
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -254,6 +254,8 @@ def steer(
     """
     if max_new_tokens < 1 or not factors:
         raise InputError("nothing would be written; pass factors, and max_new_tokens of 1 or more")
+    way = "make one of this model, or add this one inside `model.generate` (`direction.add`)"
+    refuse_other_model(model, str(direction.settings.get("model", "")), "direction", way)
     wanted = _steps(steps, max_new_tokens)
     side = encoded(model, shown, "shown")
     where = list(positions_of(model, side, positions))

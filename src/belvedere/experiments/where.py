@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -19,7 +20,7 @@ from belvedere.locating.shown import NO_SIZES
 if TYPE_CHECKING:
     from belvedere.standardized import StandardizedTransformer
 
-__all__ = ["Inside", "Where", "boxes_of", "model_name", "positions_of", "spoken"]
+__all__ = ["Inside", "Where", "boxes_of", "model_name", "positions_of", "refuse_other_model", "spoken"]
 
 #: The names of sets of positions.
 TOKENS = ("all", "image", "last", "text")
@@ -139,6 +140,18 @@ def model_name(model: StandardizedTransformer) -> str:
     """What the model was loaded from, or its class."""
     name: Any = getattr(model.config, "name_or_path", "") or getattr(model._module.config, "name_or_path", "")
     return str(name) or type(model._module).__name__
+
+
+def refuse_other_model(model: StandardizedTransformer, made_of: str, what: str, way: str) -> None:
+    """What was made of one model's activations says nothing of another's, whatever their widths.
+
+    Raises:
+        InputError: It was made of another.
+    """
+    name = model_name(model)
+    # A checkpoint in a folder is the one that it was copied from.
+    if made_of and PurePath(made_of).name != PurePath(name).name:
+        raise InputError(f"the {what} was made of {made_of} and this model is {name}; {way}")
 
 
 def _none_of(where: Where, side: Side) -> str:
