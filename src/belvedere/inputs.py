@@ -60,6 +60,7 @@ def assemble(
         # A pipeline encodes its own input, so what it will show is not known here.
         args, kwargs = processing.batch_pipe(invokes)
         return args, kwargs, [Pictures(unknown=True) for _ in invokes], [Invoke({}) for _ in invokes]
+    _refuse_generate(model, fn)
     encoded = [encode(model, given[0] if given else None, keywords) for given, keywords in invokes]
     pictures = [model.pictures({**one.encoding, **one.forward}) for one in encoded]
     if len(encoded) > 1 and any(shown.videos for shown in pictures):
@@ -79,6 +80,16 @@ def _defaults(model: StandardizedTransformer, fn: Any) -> Mapping[str, Any]:
     given = {} if model.family.wrapper is None or model.text_only else model.family.facts.forward
     # The name of a model is its whole tree, so it is only asked for where there is something to give.
     return given if given and "generate" not in getattr(fn, "__name__", str(fn)) else {}
+
+
+def _refuse_generate(model: StandardizedTransformer, fn: Any) -> None:
+    """A model whose own ``generate`` does not run."""
+    reason = "" if model.family.wrapper is None or model.text_only else model.family.facts.no_generate
+    if reason and "generate" in getattr(fn, "__name__", str(fn)):
+        raise InputError(
+            f"{model.family.wrapper} cannot generate: {reason}; trace the prompt and append the likeliest token, "
+            "token by token"
+        )
 
 
 def _refuse_together(model: StandardizedTransformer, encoded: list[Invoke], pictures: list[Pictures]) -> None:

@@ -537,3 +537,17 @@ def test_how_many_cells_shared_a_forward_is_told(shown_model):
     given = (shown_model, shown, hidden, "layers.layer_output", logit("blue"))
     assert patch(*given, layers=[1], batch_cells=3).settings["batch_cells"] == 3
     assert patch(*given, layers=[1]).settings["batch_cells"] >= 1
+
+
+def test_a_model_that_cannot_generate_says_so():
+    made = tiny("llama4")
+    shown = {"text": made.prompt, "images": made.images}
+    direction = steering_vector(made.model, [shown], [shown], layer=1)
+    with pytest.raises(InputError, match="llama4 cannot generate: its forward returns a tuple"):
+        steer(made.model, shown, direction)
+    with pytest.raises(InputError, match="llama4 cannot generate: its forward returns a tuple"):
+        with made.model.generate(made.prompt, images=made.images, max_new_tokens=2):
+            made.model.logits.save()
+    with made.model.trace(made.prompt, images=made.images):
+        logits = made.model.logits.save()
+    assert torch.isfinite(logits).all()

@@ -129,6 +129,7 @@ class Wrapper:
         first_position: The position that the model gives a prompt's first token.
         counts_positions: Whether the model derives all positions from ids and mask, so that none may be given.
         forward: What the model's forward is called with unless a user says otherwise.
+        no_generate: Why the model's own ``generate`` fails, where it does, whatever it is given.
         config: Fields that the forward needs in the checkpoint's config to run; set when it is loaded.
         by_prompt: Whether every prompt of a batch has as many pictures and tiles, so that all that is of pictures has
             its prompts first.
@@ -157,6 +158,7 @@ class Wrapper:
     merged: str = ""
     by_prompt: bool = False
     forward: Mapping[str, Any] = field(default_factory=dict)
+    no_generate: str = ""
     config: Mapping[str, Any] = field(default_factory=dict)
 
 

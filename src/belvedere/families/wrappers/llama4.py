@@ -16,4 +16,5 @@ WRAPPER = Wrapper(
     tiled=by_start(by_ratio, "boi_token_id"),
     config={"return_dict": False},
     forward={"return_dict": True},
+    no_generate="its forward returns a tuple and `generate` of transformers 5.24 reads fields",
 )
