@@ -92,7 +92,7 @@ def test_what_cannot_be_read_is_refused(rig, options, said):
 
 
 def test_a_block_that_the_tower_lacks_is_refused(rig):
-    with pytest.raises(InputError, match="there is no block 7 of the tower"):
+    with pytest.raises(InputError, match="there is no block 7; the tower has blocks 0 to"):
         tower_lens(rig.model, rig.clean, layers=[7])
 
 

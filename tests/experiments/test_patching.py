@@ -235,7 +235,7 @@ def test_a_metric_that_cannot_tell_the_runs_apart_is_refused(rig):
 
 def test_a_metric_of_the_wrong_shape_is_refused(rig):
     assert "[rows, vocab] -> [rows]" in refused(rig, metric=lambda logits: logits[:, :2])
-    assert "does not fit a vocabulary of 64" in refused(rig, metric=probability(64))
+    assert "there is no token 64; the vocabulary has 64" in refused(rig, metric=probability(64))
 
 
 def test_an_input_that_is_no_mapping_is_refused(rig):

@@ -30,7 +30,7 @@ def test_names_of_a_tower(llava_rig, qwen_rig):
     assert positions_of(llava_rig.model, side, "other", tower=True) == (0, 17)
     side = encoded(qwen_rig.model, qwen_rig.clean, "clean")
     assert positions_of(qwen_rig.model, side, "patches", tower=True) == tuple(range(40))
-    with pytest.raises(InputError, match="are no positions of this input"):
+    with pytest.raises(InputError, match="this input has no positions 'other'"):
         positions_of(qwen_rig.model, side, "other", tower=True)
 
 

@@ -6,7 +6,6 @@ import operator
 from collections.abc import Iterable
 from typing import Any
 
-from belvedere.components.standard import blocks
 from belvedere.errors import InputError
 
 __all__ = ["Layers", "blocks_asked", "cells_at_once", "whole"]
@@ -45,7 +44,7 @@ def blocks_asked(layers: Layers, count: int, path: str) -> list[int]:
     strange = [number for number in wanted if not -count <= number < count]
     if strange or not wanted:
         what = f"there is no block {strange[0]}" if strange else "`layers` is empty"
-        raise InputError(f"{what}; {path} has blocks {blocks(list(range(count))) or 'none'}")
+        raise InputError(f"{what}; {path} has {f'blocks 0 to {count - 1}' if count else 'no blocks'}")
     return sorted({number % count for number in wanted})
 
 

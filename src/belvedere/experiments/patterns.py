@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import Tensor
@@ -40,11 +40,13 @@ class Patterns:
         stack: ``"text"`` or ``"vision"``.
         hosts: The attention of each chosen block that has a pattern, by block number.
         lacking: Why the others have none.
+        packed: Whether one row holds the pictures of all prompts, so that a block's scores are of all of them.
     """
 
     stack: str
     hosts: Mapping[int, Standard]
     lacking: Mapping[int, str] = field(default_factory=dict)
+    packed: bool = False
 
     @classmethod
     def find(cls, model: StandardizedTransformer, stack: str, layers: Layers | None) -> Patterns:
@@ -77,7 +79,8 @@ class Patterns:
             hosts, lacking = {number: hosts[number] for number in wanted}, {}
         if not hosts:
             raise Unavailable(path, next(iter(lacking.values()), "this stack has no blocks; read its input"))
-        return cls(stack=stack, hosts=hosts, lacking=lacking)
+        packed = stack == "vision" and _served(cast("Standard", model.vision), "segments")
+        return cls(stack=stack, hosts=hosts, lacking=lacking, packed=packed)
 
     @property
     def reasons(self) -> dict[str, str]:
@@ -105,10 +108,8 @@ class Patterns:
             host.segment_probabilities = patterns
 
     def has_scores(self, layer: int) -> bool:
-        """Whether a block serves what its softmax is taken of."""
-        host = self.hosts[layer]
-        value = host.values().get(SCORES)
-        return value is not None and value.reason(host) is None
+        """Whether a block serves what its softmax is taken of, of each prompt by itself."""
+        return not self.packed and _served(self.hosts[layer], SCORES)
 
     def scores(self, layer: int) -> list[tuple[int, Tensor]]:
         """Inside a trace: what a block's softmax is taken of, as `read` gives patterns; a sink may stand last."""
@@ -166,6 +167,11 @@ def without(pattern: Tensor, edges: Tensor, *, renormalize: bool) -> Tensor:
     scale = torch.where(rest > 0, 1 / (rest + sink).clamp_min(torch.finfo(wide).tiny), 0)
     scaled = (left.to(wide) * scale).to(pattern.dtype)
     return torch.where(edges.any(-1, keepdim=True), scaled, pattern)
+
+
+def _served(host: Standard, name: str) -> bool:
+    value = host.values().get(name)
+    return value is not None and value.reason(host) is None
 
 
 def _attention(block: Any, value: str) -> Standard | str:
