@@ -1,8 +1,8 @@
 """Attention knockout: some positions no longer attend to some others, in a window of blocks.
 
 If the answer changes, information flowed along those edges in those blocks. As a curve over windows this is the form of
-"Dissecting Recall of Factual Associations in Auto-Regressive Language Models" (Geva et al. 2023). The patterns are
-written, so it needs no eager attention and no mask, and works in packed towers too.
+"Dissecting Recall of Factual Associations in Auto-Regressive Language Models" (Geva et al. 2023). The scores
+under the softmax are masked, and of packed towers the patterns are written, so it needs no eager attention.
 """
 
 from __future__ import annotations
