@@ -40,12 +40,13 @@ MISSPELT = frozenset({"image", "img", "imgs", "picture", "pictures"})
 
 @dataclass
 class Invoke:
-    """One invoke's encoding, what goes to the forward beside it, and the sizes of its pictures where they are known."""
+    """One invoke's encoding, what goes to the forward beside it, and its pictures with their sizes, where known."""
 
     encoding: dict[str, Any]
     forward: dict[str, Any] = field(default_factory=dict)
     padded: bool = False
     sizes: tuple[tuple[int, int], ...] | None = None
+    pictures: tuple[Any, ...] = ()
 
 
 def assemble(
@@ -218,7 +219,7 @@ def _encode_text(
     tensors = {key: _as_weights(model, key, held) for key, held in encoding.items() if isinstance(held, torch.Tensor)}
     _refuse_empty(tensors["input_ids"])
     sizes = tuple(picture.size for picture in pictures)
-    return Invoke(tensors, forward, padded=len(texts) > 1, sizes=sizes or None)
+    return Invoke(tensors, forward, padded=len(texts) > 1, sizes=sizes or None, pictures=tuple(pictures))
 
 
 def _as_weights(model: StandardizedTransformer, key: str, held: torch.Tensor) -> torch.Tensor:

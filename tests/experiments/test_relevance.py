@@ -215,11 +215,11 @@ def test_the_object_s_tokens_come_first(name, method, least):
         areas.append((scores[right][:, None] > scores[~right][None]).double().mean())
     assert torch.stack(areas).mean() > least
     figure = result.overlay(scene.image, outline=scene.changed)
-    (panel,) = [axes for axes in figure.axes if axes.get_title()]
+    _, panel = [axes for axes in figure.axes if axes.get_title()]
     assert panel.get_title().startswith(repr(scene.answer))
     (cells,) = panel.collections
     drawn = torch.as_tensor(cells.get_array().data, dtype=torch.float32)
-    torch.testing.assert_close(drawn, result.on_tokens()[0] / scores.max())
+    torch.testing.assert_close(drawn, result.on_tokens()[0])
     assert result.overlay(scene.image, patches=True).axes
     # A rollout is of no score, and does not say that it is.
     assert ("logit difference" in figure._suptitle.get_text().replace("\n", " ")) is (method != "rollout")

@@ -74,8 +74,10 @@ def test_the_table_and_the_page_have_a_line_per_block(result):
 def test_the_overlay_draws_every_box_and_the_outline_in_each_panel(result):
     boxes = geometry.cell_boxes(1, 3, (30, 20))
     figure = result.overlay(Image.new("RGB", (30, 20)), boxes, outline=(5, 5, 12, 12))
-    panels = [axes for axes in figure.axes if axes.get_title()]
-    assert [axes.get_title() for axes in panels] == ["block 3: -0.20 to 0.90", "block 7: 0.00 to 0.50"]
+    ground, *panels = [axes for axes in figure.axes if axes.get_title()]
+    assert ground.get_title() == "the picture"
+    assert not ground.collections
+    assert [axes.get_title() for axes in panels] == ["block 3\n-0.20 to 0.90", "block 7\n0.00 to 0.50"]
     for axes, effects in zip(panels, result.effects, strict=True):
         (cells,) = axes.collections
         assert cells.get_array().tolist() == pytest.approx(effects.tolist())
@@ -84,8 +86,9 @@ def test_the_overlay_draws_every_box_and_the_outline_in_each_panel(result):
         assert axes.get_xlim() == (0, 30)
         assert axes.get_ylim() == (20, 0)
         assert cells.norm.vmin == -cells.norm.vmax
+        assert cells.norm.vmax == pytest.approx(0.9)
         assert len(axes.patches) == 2
-        assert axes.child_axes
+    assert "0 corrupt, 1 clean" in figure.axes[-1].get_ylabel()
     assert figure._repr_png_().startswith(b"\x89PNG")
 
 

@@ -35,14 +35,18 @@ def test_a_long_title_is_broken_where_the_figure_ends(panels):
 def test_one_panel_has_no_other_scale_to_be_told_from():
     one = plot.strips(torch.rand(1, 3), BOXES, PICTURE, titles=["a"], heading="h", unit="u")
     two = plot.strips(torch.rand(2, 3), BOXES, PICTURE, titles=["a", "b"], heading="h", unit="u")
-    assert "own scale" not in one._suptitle.get_text()
-    assert "own scale" in two._suptitle.get_text()
+    own = plot.strips(torch.rand(2, 3), BOXES, PICTURE, titles=["a", "b"], heading="h", unit="u", scale="panel")
+    assert "scale" not in one._suptitle.get_text()
+    assert "one scale for all panels" in two._suptitle.get_text()
+    assert "each panel has its own scale" in own._suptitle.get_text()
+    with pytest.raises(ValueError, match="known: shared, panel"):
+        plot.strips(torch.rand(1, 3), BOXES, PICTURE, titles=["a"], heading="h", unit="u", scale="own")
 
 
 def test_words_are_light_where_their_boxes_are_dark():
     values = torch.tensor([[0.1, 0.5, 1.0]])
     figure = plot.words([["a", "b", "c"]], values, BOXES, PICTURE, titles=["t"], heading="h", unit="u")
-    assert [to_hex(text.get_color()) for text in figure.axes[0].texts] == [INK, INK, GROUND]
+    assert [to_hex(text.get_color()) for text in figure.axes[1].texts] == [INK, INK, GROUND]
 
 
 @pytest.mark.parametrize(
@@ -53,4 +57,6 @@ def test_a_colour_bar_shows_no_half_that_is_not_used(values, ends):
     figure = plot.heat(held, rows=[0], columns=[0, 1, 2], title="t", unit="u")
     assert figure.axes[1].get_ylim() == pytest.approx(ends)
     figure = plot.strips(held, BOXES, PICTURE, titles=["t"], heading="h", unit="u")
-    assert figure.axes[0].child_axes[0].get_ylim() == pytest.approx(ends)
+    assert figure.axes[-1].get_ylim() == pytest.approx(ends)
+    figure = plot.strips(held, BOXES, PICTURE, titles=["t"], heading="h", unit="u", scale="panel")
+    assert figure.axes[1].child_axes[0].get_ylim() == pytest.approx(ends)

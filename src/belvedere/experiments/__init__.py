@@ -8,7 +8,7 @@ and see how much of the clean answer comes back. At every block and position, th
 
     result = patch(model, clean, corrupt, "layers.layer_output", logit_difference(red, blue))
     result.table()
-    result.overlay(picture, token_boxes(model, clean, picture.size))
+    result.overlay(picture)
 
 The others ask in the same way:
 

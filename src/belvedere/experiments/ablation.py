@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from belvedere.errors import InputError
+from belvedere.experiments import pictured
 from belvedere.experiments.columns import Heads, Positions, columns_of, units_at
 from belvedere.experiments.engine import Pace, Scores, Sweep, cells_of, digest, digest_of, memory_of
 from belvedere.experiments.maps import MapResult
@@ -166,6 +167,7 @@ class AblationResult(MapResult):
 
     KIND: ClassVar[str] = "ablation"
     HEADER: ClassVar[str] = "belvedere.ablation"
+    EXPERIMENT: ClassVar[str] = "ablation"
     UNIT: ClassVar[str] = "change of the metric"
 
     raw: Tensor
@@ -308,9 +310,9 @@ def ablate(
         raw=scores.raw,
         plain=plain,
         layers=hosts,
-        **columns.labels,
+        **pictured.located(model, (side,), columns, tower=site.is_tower),
         value=value,
-        settings={**made, "batch_cells": batch_cells, **way},
+        settings=pictured.made_by(model, metric_name(metric), by=by.by, batch_cells=pace.most, **way),
     )
 
 

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from belvedere.errors import InputError
+from belvedere.experiments import pictured
 from belvedere.experiments.columns import Heads, Positions, columns_of
 from belvedere.experiments.engine import DIGITS, Resumed, digest, resumed
 from belvedere.experiments.maps import MapResult
@@ -29,7 +30,6 @@ from belvedere.experiments.result import PatchResult
 from belvedere.experiments.runs import Side, next_logits
 from belvedere.experiments.settled import experiment
 from belvedere.experiments.sites import Site
-from belvedere.experiments.where import model_name
 
 if TYPE_CHECKING:
     from belvedere.standardized import StandardizedTransformer
@@ -95,17 +95,17 @@ def attribute(
         effects=raw / (ends[0] - ends[1]),
         raw=raw,
         layers=tuple(site.hosts),
-        **columns.labels,
+        **pictured.located(model, (pair.clean, pair.corrupt), columns, tower=site.is_tower),
         clean=ends[0],
         corrupt=ends[1],
         value=value,
-        settings={
-            "model": model_name(model),
-            "metric": metric_name(metric),
-            "steps": steps,
-            "inputs": digest(pair)[:DIGITS],
+        settings=pictured.made_by(
+            model,
+            metric_name(metric),
+            steps=steps,
+            inputs=digest(pair)[:DIGITS],
             **({} if steps is None else way),
-        },
+        ),
     )
     return found if against is None else found.compared(against)
 
@@ -130,6 +130,7 @@ class AttributionResult(MapResult):
 
     KIND: ClassVar[str] = "attribution"
     HEADER: ClassVar[str] = "belvedere.attribution"
+    EXPERIMENT: ClassVar[str] = "attribution"
     UNIT: ClassVar[str] = "restored to first order: 0 corrupt, 1 clean"
 
     raw: Tensor

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from belvedere.components.standard import blocks
 from belvedere.errors import InputError
+from belvedere.experiments import pictured
 from belvedere.experiments.engine import SOME, Masked, Resumed, masked, resumed
 from belvedere.experiments.metrics import Metric, bound, in_words, measured, metric_name
 from belvedere.experiments.numbers import Layers, cells_at_once, whole
@@ -27,7 +28,7 @@ from belvedere.experiments.progress import Bar
 from belvedere.experiments.runs import Side, encoded, repeated
 from belvedere.experiments.saved import Result
 from belvedere.experiments.settled import experiment
-from belvedere.experiments.where import Where, model_name, positions_of, spoken
+from belvedere.experiments.where import Where, positions_of, spoken
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -117,7 +118,7 @@ def knockout(
         windows=windows,
         stack=stack,
         skipped=patterns.reasons,
-        settings={"model": model_name(model), "metric": metric_name(metric), "renormalize": renormalize, **way},
+        settings=pictured.made_by(model, metric_name(metric), renormalize=renormalize, **way),
     )
 
 
@@ -180,8 +181,8 @@ class KnockoutResult(Result):
             self.effects,
             names=self.names,
             columns=[blocks(list(span)) for span in self.windows],
-            title=f"knockout, {self.stack} blocks",
-            unit=f"change of {self.settings.get('metric', 'metric')}",
+            title=pictured.headed("knockout", f"{self.stack} attention", {"model": self.settings.get("model", "")}),
+            unit=f"change of {self.settings.get('measured') or self.settings.get('metric', 'metric')}",
         )
 
     def __repr__(self) -> str:

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from belvedere.errors import InputError, Unavailable
+from belvedere.experiments import pictured
 from belvedere.experiments.hooks import is_hooked
 from belvedere.experiments.numbers import Layers, blocks_asked, whole
 from belvedere.experiments.progress import Bar
@@ -235,6 +236,8 @@ def _read(
         watched=watched,
         boxes=boxes,
         images=images,
+        **pictured.of((side,)),
+        texts=pictured.by_token(model, side, places, images),
         watch=tuple(wanted),
         words=words_of(model, [*tokens.flatten().tolist(), *wanted]),
         layers=tuple(streams),

@@ -28,6 +28,7 @@ from collections.abc import Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
+from belvedere.experiments import pictured
 from belvedere.experiments.columns import Columns, Heads, Positions, columns_of
 from belvedere.experiments.engine import DIGITS, Pace, Scores, Sweep, cells_of, digest, memory_of, weights_digest
 from belvedere.experiments.metrics import Metric, bound, in_words, metric_name, told_apart
@@ -130,9 +131,11 @@ def _swept(
         effects=(scores.raw - corrupt) / (clean - corrupt),
         raw=scores.raw,
         layers=layers,
-        **columns.labels,
+        **pictured.located(model, (pair.clean, pair.corrupt), columns, tower=site.is_tower),
         clean=clean,
         corrupt=corrupt,
         value=site.path,
-        settings={**made, "batch_cells": pace.most, **way, "inputs": about["inputs"][:DIGITS]},
+        settings=pictured.made_by(
+            model, metric_name(metric), batch_cells=pace.most, **way, inputs=about["inputs"][:DIGITS]
+        ),
     )

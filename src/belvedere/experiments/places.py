@@ -69,6 +69,12 @@ def _layout(
     sizes = [
         size if number == picture else own for number, own in enumerate(side.sizes or [size] * side.pictures.count)
     ]
+    known = side.sizes and side.sizes[picture]
+    if known and tuple(size) != tuple(known):
+        raise InputError(
+            f"picture {picture} is {known[0]} x {known[1]} pixels, and size={tuple(size)} was passed; pass "
+            "(width, height) of the picture itself"
+        )
     layout = layout_of(model, side, sizes)
     if layout.unsourced is not None:
         raise InputError(f"where a patch lies in the picture is not known: {layout.unsourced}; pass boxes of your own")

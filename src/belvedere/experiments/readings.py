@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from torch import Tensor
 
 from belvedere.errors import InputError
+from belvedere.experiments import pictured
 from belvedere.experiments.saved import Result
 
 if TYPE_CHECKING:
@@ -40,6 +41,9 @@ class LensResult(Result):
         positions: The prompt's position of each column.
         value: The standard path of what was read.
         settings: What else made it.
+        sizes: Width and height of each of the input's pictures; empty where that is not known.
+        prints: What tells each of them from other pictures.
+        texts: By position, the prompt's token as it is written; empty without a tokenizer.
     """
 
     KIND: ClassVar[str] = "lens"
@@ -58,6 +62,9 @@ class LensResult(Result):
     positions: tuple[int, ...]
     value: str
     settings: Mapping[str, Any] = field(default_factory=dict)
+    sizes: tuple[tuple[int, int], ...] = ()
+    prints: tuple[tuple[str, ...], ...] = ()
+    texts: tuple[str, ...] = ()
 
     def reading(self, layer: int, place: int = 0) -> list[str]:
         """The words of a block, one for each position.
@@ -65,8 +72,14 @@ class LensResult(Result):
         Args:
             layer: The block.
             place: 0 for the likeliest, 1 for the next, and so on.
+
+        Raises:
+            InputError: The lens did not read that block, or kept fewer words.
         """
-        return [self.words[str(token)] for token in self.tokens[self.layers.index(layer), :, place].tolist()]
+        (row,) = pictured.checked_layers(layer, self.layers)
+        if not 0 <= place < self.tokens.shape[-1]:
+            raise InputError(f"there is no place {place}; the lens kept {self.tokens.shape[-1]} words (`top=`)")
+        return [self.words[str(token)] for token in self.tokens[row, :, place].tolist()]
 
     @property
     def title(self) -> str:
@@ -95,48 +108,70 @@ class LensResult(Result):
 
         what = "of the likeliest word" if token is None else f"of {self.words.get(str(token))!r}"
         values = self.probabilities[..., 0] if token is None else self._watched(token)
-        return plot.heat(values, rows=self.layers, columns=self.positions, title=self.value, unit=f"probability {what}")
+        return plot.heat(
+            values,
+            rows=self.layers,
+            columns=pictured.labels_of(self.positions, self.texts),
+            spans=pictured.spans_of(self.images, "tokens"),
+            title=pictured.headed("lens", self.value, self.settings),
+            unit=f"probability {what}",
+            signed=False,
+        )
 
     def overlay(
         self,
         picture: Image,
         *,
-        image: int = 0,
+        image: int | None = None,
         layers: Sequence[int] | None = None,
         token: int | None = None,
         outline: tuple[float, float, float, float] | None = None,
+        scale: str = "shared",
     ) -> Figure:
-        """The words over the picture, each in its own box, one panel per block.
+        """The picture, and the words over it, each in its own box, one panel per block.
 
         Args:
-            picture: The picture, before any processing.
-            image: Its number in the prompt.
+            picture: The picture as the model was given it, or where it is.
+            image: Its number in the prompt; by default it is recognised.
             layers: Some of the blocks; by default all.
             token: A watched token, whose probability colours the boxes; by default that of each box's own word does.
             outline: A box to draw a line around.
+            scale: ``"shared"``, one scale of colours for all panels, or ``"panel"``, one for each.
 
         Raises:
-            InputError: No position has a box in that picture, or the token was not watched.
+            InputError: It is another picture than the input's, no position has a box in it, or the token was not
+                watched.
         """
         from belvedere import plot
 
-        chosen = (self.images.eq(image) & ~self.boxes.isnan().any(-1)).nonzero().flatten()
+        if bool(self.boxes.isnan().all()):
+            raise InputError(
+                "none of the positions has a known box in a picture; pass the lens image tokens, and the prompt and "
+                "its pictures and not an encoding, or use `table()` or `plot()`"
+            )
+        asked = pictured.shown_in(picture, image, images=self.images, sizes=self.sizes, known=self.prints)
+        chosen = (self.images.eq(asked.image) & ~self.boxes.isnan().any(-1)).nonzero().flatten()
         if not len(chosen):
-            raise InputError(f"none of the positions has a known box in picture {image}; use `table()` or `plot()`")
-        wanted = self.layers if layers is None else layers
-        rows = [self.layers.index(layer) for layer in wanted]
+            raise InputError(
+                f"none of the positions has a known box in picture {asked.image}; pass another, or use `table()` or "
+                "`plot()`"
+            )
+        rows = pictured.checked_layers(layers, self.layers)
+        wanted = [self.layers[row] for row in rows]
         values = self.probabilities[..., 0] if token is None else self._watched(token)
-        what = "its word's" if token is None else f"{self.words[str(token)]!r}'s"
+        what = "each box's likeliest word" if token is None else repr(self.words[str(token)])
         texts = [[self.reading(layer)[place] for place in chosen.tolist()] for layer in wanted]
         return plot.words(
             texts,
             values[rows][:, chosen],
             self.boxes[chosen],
-            picture,
+            asked.picture,
             titles=[f"block {layer}" for layer in wanted],
-            heading=self.value,
-            unit=f"each box says its likeliest word; its colour is {what} probability",
-            outline=outline,
+            heading=pictured.headed("lens", self.value, self.settings) + "\neach box says its likeliest word",
+            unit=f"probability of {what}",
+            outline=pictured.checked_outline(outline),
+            scale=scale,
+            name=asked.name,
         )
 
     def _watched(self, token: int) -> Tensor:

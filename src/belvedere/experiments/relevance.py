@@ -23,6 +23,7 @@ from torch import Tensor
 
 from belvedere.components import NoVision
 from belvedere.errors import InputError, Unavailable
+from belvedere.experiments import pictured
 from belvedere.experiments.answers import check_answer, followed, written
 from belvedere.experiments.metrics import Metric, Unbound, in_words, logit, measured, metric_name
 from belvedere.experiments.patterns import Patterns
@@ -33,7 +34,7 @@ from belvedere.experiments.runs import Side, encoded, layout_of, next_logits
 from belvedere.experiments.settled import experiment
 from belvedere.experiments.sites import Site
 from belvedere.experiments.tokens import numbers_of
-from belvedere.experiments.where import boxes_of, model_name
+from belvedere.experiments.where import boxes_of
 
 if TYPE_CHECKING:
     from belvedere.standardized import StandardizedTransformer
@@ -95,6 +96,7 @@ def relevance(
         ids=ids,
         boxes=boxes,
         images=images,
+        **pictured.of((side,)),
         links=links,
         patch_boxes=patch_boxes,
         patch_images=patch_images,
@@ -102,7 +104,7 @@ def relevance(
         words=words_of(model, [*tokens, *ids.tolist()]),
         method=method,
         besides=_besides(model, side) if method == "gradient" else (),
-        settings={"model": model_name(model), "metric": "logit" if metric is None else metric_name(metric)},
+        settings=pictured.made_by(model, "logit" if metric is None else metric_name(metric)),
     )
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from belvedere.errors import InputError
+from belvedere.experiments import pictured
 from belvedere.experiments.saved import Result
 
 if TYPE_CHECKING:
@@ -17,6 +18,17 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 __all__ = ["RelevanceResult"]
+
+#: What a figure calls a method, where that is no noun.
+NAMES = {"weighted": "weighted attention"}
+#: What is less of a score is noise.
+NOISE = 1e-4
+#: What relevance is measured in, by its method.
+UNITS = {
+    "gradient": "gradient times input, in units of the score",
+    "rollout": "share of the attention's flow",
+    "weighted": "flow along weighted attention",
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -37,6 +49,8 @@ class RelevanceResult(Result):
         besides: Values by which the picture enters the text beside the stream that enters the first block, and of which
             a gradient there does not know.
         settings: What else made it.
+        sizes: Width and height of each of the input's pictures; empty where that is not known.
+        prints: What tells each of them from other pictures.
     """
 
     KIND: ClassVar[str] = "relevance"
@@ -56,6 +70,8 @@ class RelevanceResult(Result):
     method: str
     besides: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
+    sizes: tuple[tuple[int, int], ...] = ()
+    prints: tuple[tuple[str, ...], ...] = ()
 
     def share(self) -> Tensor:
         """How much of all relevance, whatever its sign, is on image tokens: ``[token]``, 0 to 1."""
@@ -98,49 +114,76 @@ class RelevanceResult(Result):
         """A map, a row per token of the answer and a column per position; `overlay` lays it over the picture."""
         from belvedere import plot
 
-        rows = [self.words[str(token)] for token in self.tokens]
-        columns = range(self.relevance.shape[1])
-        values = _scaled(self.relevance)
-        return plot.heat(values, rows=rows, columns=columns, title=self.title, unit="of the largest", down="token")
+        places = range(self.relevance.shape[1])
+        texts = [
+            "" if image >= 0 else self.words[str(token)]
+            for token, image in zip(self.ids.tolist(), self.images.tolist(), strict=True)
+        ]
+        return plot.heat(
+            self.relevance,
+            rows=[repr(self.words[str(token)]) for token in self.tokens],
+            columns=pictured.labels_of(places, texts),
+            spans=pictured.spans_of(self.images, "tokens"),
+            title=self._heading(),
+            unit=UNITS[self.method],
+            down="token",
+            signed=self.method == "gradient",
+            least=NOISE,
+        )
 
     def overlay(
         self,
         picture: Image,
         *,
-        image: int = 0,
+        image: int | None = None,
         patches: bool = False,
         outline: tuple[float, float, float, float] | None = None,
+        scale: str = "shared",
     ) -> Figure:
-        """The relevance over the picture, one panel per token of the answer.
+        """The picture, and the relevance over it, one panel per token of the answer.
 
         Args:
-            picture: The picture, before any processing.
-            image: Its number in the prompt.
+            picture: The picture as the model was given it, or where it is.
+            image: Its number in the prompt; by default it is recognised.
             patches: Draw the tower's patches rather than the image tokens.
             outline: A box to draw a line around.
+            scale: ``"shared"``, one scale of colours for all panels, or ``"panel"``, one for each.
 
         Raises:
-            InputError: Where the picture's tokens or patches lie in it is not known.
+            InputError: It is another picture than the input's, or where its tokens or patches lie is not known.
         """
         from belvedere import plot
 
         values, boxes, images = self.relevance, self.boxes, self.images
         if patches:
             values, boxes, images = self.on_patches(), self.patch_boxes, self.patch_images
-        chosen = images.eq(image) & ~boxes.isnan().any(-1)
+        if bool(boxes.isnan().all()):
+            raise InputError(
+                "nothing has a known box in a picture; pass the prompt and its pictures and not an encoding, or use "
+                "`table()` or `plot()`"
+            )
+        asked = pictured.shown_in(picture, image, images=images, sizes=self.sizes, known=self.prints)
+        chosen = images.eq(asked.image) & ~boxes.isnan().any(-1)
         if not bool(chosen.any()):
-            raise InputError(f"nothing has a known box in picture {image}; use `table()` or `plot()`")
-        # A rollout is of no score: it knows no answer.
-        what = "" if self.method == "rollout" else f"of the {self.settings.get('metric', 'score')}, "
+            raise InputError(f"nothing has a known box in picture {asked.image}; use `table()` or `plot()`")
         return plot.strips(
-            _scaled(values[:, chosen]),
+            values[:, chosen],
             boxes[chosen],
-            picture,
+            asked.picture,
             titles=[repr(self.words[str(token)]) for token in self.tokens],
-            heading=self.title,
-            unit=f"{what}the largest is 1",
-            outline=outline,
+            heading=self._heading(),
+            unit=UNITS[self.method],
+            outline=pictured.checked_outline(outline),
+            scale=scale,
+            name=asked.name,
+            signed=self.method == "gradient",
+            least=NOISE,
         )
+
+    def _heading(self) -> str:
+        # A rollout is of no score: it knows no answer.
+        settings = {key: held for key, held in self.settings.items() if self.method != "rollout" or key == "model"}
+        return pictured.headed("relevance", NAMES.get(self.method, self.method), settings, joint="by")
 
     def _place(self, position: int) -> str:
         image = int(self.images[position])
@@ -154,8 +197,3 @@ class RelevanceResult(Result):
         )
         also = f"; the picture also enters at {', '.join(self.besides)}" if self.besides else ""
         return f"RelevanceResult({self.method}: [token {tokens}, position {positions}], on the pictures {shares}{also})"
-
-
-def _scaled(values: Tensor) -> Tensor:
-    """Each row so that its largest is 1, whatever its sign: a rollout's shares are small where tokens are many."""
-    return values / values.abs().amax(1, keepdim=True).clamp_min(torch.finfo(values.dtype).tiny)

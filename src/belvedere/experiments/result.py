@@ -33,6 +33,7 @@ class PatchResult(MapResult):
 
     KIND: ClassVar[str] = "patching result"
     HEADER: ClassVar[str] = "belvedere.patch"
+    EXPERIMENT: ClassVar[str] = "patching"
     UNIT: ClassVar[str] = "restored: 0 corrupt, 1 clean"
 
     raw: Tensor

@@ -35,12 +35,14 @@ class Side:
         pictures: How many patches and image tokens each picture has.
         last: The position of the prompt's last token.
         sizes: Width and height of each picture before any processing; ``None`` where an encoding was given.
+        shown: The pictures themselves; empty where an encoding was given.
     """
 
     encoding: dict[str, Any]
     pictures: Pictures
     last: int
     sizes: tuple[tuple[int, int], ...] | None = None
+    shown: tuple[Any, ...] = ()
 
     @property
     def length(self) -> int:
@@ -77,7 +79,8 @@ def encoded(model: StandardizedTransformer, given: Mapping[str, Any], name: str)
     last = int(kept(encoding).nonzero().max())
     if last + 1 < ids.shape[1]:
         encoding = {name: _without_padding(name, held, ids.shape[1], last + 1) for name, held in encoding.items()}
-    return Side(encoding=encoding, pictures=model.pictures(encoding), last=last, sizes=invoke.sizes)
+    pictures = model.pictures(encoding)
+    return Side(encoding=encoding, pictures=pictures, last=last, sizes=invoke.sizes, shown=invoke.pictures)
 
 
 def listed(given: Any, name: str) -> list[Any]:

@@ -8,13 +8,13 @@ from typing import Any
 
 from torch import Tensor
 
-from belvedere.plot.style import FAINT, LINES, Plot, figure, styled
+from belvedere.plot.style import FAINT, LINES, Plot, figure, styled, wrapped
 
 __all__ = ["curves"]
 
 MOST_LABELS = 24
-#: Letters of a line that the axis has room for, and of a name in the legend; inches of a letter.
-LETTERS, NAME, LETTER = 34, 30, 0.085
+#: Letters of a line that the axis has room for, and of a name in the legend; inches of a letter and of a line.
+LETTERS, NAME, LETTER, LINE = 34, 30, 0.085, 0.21
 
 
 def curves(
@@ -41,7 +41,11 @@ def curves(
     with styled():
         labels = [fill(name, NAME) for name in names]
         beside = 0.7 + LETTER * max(len(line) for label in labels for line in label.splitlines() or [""])
-        made = figure(max(4.5, min(11.0, 2.5 + 0.35 * len(columns))) + beside, 3.2)
+        wide = max(4.5, min(11.0, 2.5 + 0.35 * len(columns))) + beside
+        head, more = wrapped(wide, title)
+        lines = sum(label.count("\n") + 1 for label in labels)
+        made = figure(wide, max(3.2, LINE * lines + 0.8) + more)
+        made.suptitle(head)
         axes = made.add_subplot()
         axes.axhline(0, color=FAINT, linewidth=0.8)
         for number, (row, name) in enumerate(zip(values, labels, strict=True)):
@@ -49,9 +53,8 @@ def curves(
             axes.plot(row.cpu().numpy(), color=color, marker=marker, label=name)
         step = -(-len(columns) // MOST_LABELS)
         axes.set_xticks(range(0, len(columns), step), [str(column) for column in columns[::step]])
-        axes.set_title(title)
         axes.set_xlabel(across)
-        axes.set_ylabel(fill(unit, LETTERS))
+        axes.set_ylabel(fill(unit, LETTERS, break_on_hyphens=False))
         # Beside the curves, for they may be anywhere.
         axes.legend(loc="upper left", bbox_to_anchor=(1.02, 1.0), borderaxespad=0.0)
     return made

@@ -1,17 +1,20 @@
 """The one place that sets colours, type and sizes.
 
 Effects have a sign, so their colours part at zero: orange above, purple below, near white between. The pair is told
-apart under every common colour blindness, and each panel says its numbers beside the colours.
+apart under every common colour blindness, and each panel says its numbers beside the colours. What has no sign, such as
+a probability, has the orange half alone.
 """
 
 from __future__ import annotations
 
 import textwrap
+from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from matplotlib import rc_context
-from matplotlib.colors import CenteredNorm
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 if TYPE_CHECKING:
@@ -23,20 +26,22 @@ __all__ = [
     "FAINT",
     "GROUND",
     "INK",
+    "LEAST",
     "LINES",
     "MARK",
     "OUTLINE",
+    "SEQUENTIAL",
     "WAY",
     "Plot",
+    "Scale",
     "figure",
-    "fitted",
-    "halved",
-    "strength",
     "styled",
     "wrapped",
 ]
 
 DIVERGING = "PuOr_r"
+#: Probabilities and shares, which are never below zero.
+SEQUENTIAL = "Oranges"
 #: Drawn twice, dark under light, so that it shows on any ground.
 OUTLINE = (("#000000", 2.6), ("#ffffff", 1.2))
 #: The two ends of the diverging map: what is outlined, and the way from one to the next.
@@ -56,7 +61,11 @@ GROUND = "#ffffff"
 INK = "#1a1a1a"
 FAINT = "#6b6b6b"
 #: Values below this are noise; a scale never closes in on them.
-LEAST = 0.01
+LEAST, TINY = 0.01, 1e-12
+#: Inches that a letter of a label takes.
+LETTER = 0.085
+#: Inches of a colour bar, at most and across.
+LONGEST, WIDTH = 6.0, 0.2
 #: Inches that a letter of a figure's title takes across, and a line of it down.
 TITLE = (0.105, 0.2)
 SETTINGS: Any = {
@@ -95,28 +104,56 @@ def figure(width: float, height: float) -> Plot:
 
 
 def wrapped(width: float, *lines: str) -> tuple[str, float]:
-    """The lines of a title, broken where the figure ends, and the inches that what was broken takes."""
+    """The lines of a title, broken where the figure ends, and the inches that they take."""
     across, down = TITLE
-    broken = "\n".join(textwrap.fill(line, max(1, int(width / across))) for line in lines)
-    return broken, down * (broken.count("\n") + 1 - len(lines))
+    parts = [part for line in lines for part in line.splitlines()]
+    broken = "\n".join(textwrap.fill(part, max(1, int(width / across)), break_on_hyphens=False) for part in parts)
+    return broken, down * (broken.count("\n") + 1)
 
 
-def fitted(values: Tensor) -> CenteredNorm:
-    """A scale around zero that just holds the values, and that noise alone does not fill."""
-    return CenteredNorm(halfrange=_limit(values))
+@dataclass(frozen=True)
+class Scale:
+    """The colours of some values: about zero where they have a sign, else from zero up.
 
+    Args:
+        limit: The value of the strongest colour.
+        signed: Whether values have a sign.
+        ends: The part of the scale that is used.
+    """
 
-def halved(bar: Axes, values: Tensor) -> Axes:
-    """A colour bar without the half that values of one sign do not use."""
-    limit = _limit(values)
-    bar.set_ylim(0 if float(values.min()) >= 0 else -limit, 0 if float(values.max()) < 0 else limit)
-    return bar
+    limit: float
+    signed: bool
+    ends: tuple[float, float]
 
+    @classmethod
+    def of(cls, values: Tensor, *, signed: bool, least: float = LEAST) -> Scale:
+        """A scale that just holds the values; noise, below the least, does not fill one of signed values."""
+        held = values[values.isfinite()].double()
+        low, high = (float(held.min()), float(held.max())) if len(held) else (0.0, 0.0)
+        limit = max(abs(low), abs(high), least if signed else TINY)
+        return cls(limit, signed, (0 if low >= 0 or not signed else -limit, 0 if high < 0 and signed else limit))
 
-def strength(values: Tensor, scale: Tensor) -> Tensor:
-    """How far each value is from zero on a scale that holds some values, 0 to 1."""
-    return values.abs() / _limit(scale)
+    @property
+    def look(self) -> dict[str, Any]:
+        """What matplotlib calls it."""
+        start = -self.limit if self.signed else 0.0
+        return {"cmap": DIVERGING if self.signed else SEQUENTIAL, "norm": Normalize(start, self.limit)}
 
+    def strength(self, values: Tensor) -> Tensor:
+        """How far each value is from zero, 0 to 1."""
+        return (values.abs() / self.limit).clamp(0, 1).nan_to_num()
 
-def _limit(values: Tensor) -> float:
-    return max(float(values.abs().max()), LEAST)
+    def bar(self, figure: Figure, label: str, *, ax: Any = None, cax: Any = None, inches: float = 3.0) -> Axes:
+        """Draw its colour bar, without the half that values of one sign do not use."""
+        tall = min(inches, LONGEST)
+        beside: dict[str, Any] = {}
+        if cax is None:
+            beside = {"aspect": max(8.0, tall / WIDTH), "shrink": tall / inches, "anchor": (0.0, 1.0)}
+        bar = figure.colorbar(ScalarMappable(**self.look), ax=ax, cax=cax, **beside)
+        letters = max(12, int(tall / LETTER))
+        bar.set_label(
+            "\n".join(textwrap.fill(line, letters, break_on_hyphens=False) for line in label.splitlines()),
+            parse_math=False,
+        )
+        bar.ax.set_ylim(*self.ends)
+        return bar.ax
