@@ -294,16 +294,17 @@ def test_the_tower_does_not_run_for_a_cut_in_the_text():
     model, shown, counts = model_of("qwen3_vl"), pair_of("qwen3_vl")[0], []
     pairs = {str(number): ([20], [number]) for number in range(4, 16)}
     knockout(model, shown, pairs, METRIC, window=1, renormalize=False)
-    hook = model.vision.layers[0]._module.register_forward_hook(lambda *_: counts.append("tower"))
-    first = model.layers[0]._module.register_forward_hook(lambda *_: counts.append("text"))
+    hook = model.vision.layers[0].mlp._module.register_forward_hook(lambda *_: counts.append("tower"))
+    first = model.layers[0].mlp._module.register_forward_hook(lambda *_: counts.append("text"))
     result = knockout(model, shown, pairs, METRIC, window=1, batch_cells=1, renormalize=False)
     hook.remove()
     first.remove()
     assert result.settings["cells"] == TRACED + BEHIND
     # The masses, the plain run, and what tells how things grow and add up; the cells run text alone.
     assert counts.count("tower") == 5
-    # Of the cells, those of the first block alone run it; the hooks make the trial a new one.
-    assert counts.count("text") == 4 + len(pairs)
+    # Of the cells, those of the first block alone run it; before them, as many runs as of the tower. The hooks make the
+    # trial a new one, and are inside of the blocks, as with one on a block every cell is a whole forward.
+    assert counts.count("text") == 5 + len(pairs)
 
 
 @pytest.mark.parametrize("stack", ["text", "vision"])

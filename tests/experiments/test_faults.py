@@ -425,6 +425,35 @@ def test_a_hook_of_your_own_is_in_the_ends_and_in_the_cells(place):
             assert f"a hook that is not Belvedere's is on {HOOKED[place]} " in found.settings["because"]
 
 
+def test_a_hook_of_your_own_is_in_cuts_and_steps():
+    (shown, hidden), answers = asked()
+    model, plain_model = loaded(), loaded()
+    metric = logit_difference(*answers)
+    hook_on(model._module, HOOKED["a text block"])
+    found = knockout(model, shown, {"a": ("text", "image"), "b": ("last", "all")}, metric, window=1)
+    assert "a hook that is not Belvedere's is on" in found.settings["because"]
+    raw = plain()
+    hook_on(raw, HOOKED["a text block"])
+    with torch.no_grad():
+        logits = raw(**encoding_of(model, shown)).logits[0, -1]
+    numbers = model.tokenizer.convert_tokens_to_ids(answers)
+    assert found.plain == pytest.approx(float(logits[numbers[0]] - logits[numbers[1]]), abs=1e-3)
+    along = attribute(model, shown, hidden, "layers.layer_output", metric, steps=8)
+    assert along.clean == pytest.approx(found.plain, abs=1e-3)
+    assert "a hook that is not Belvedere's is on" in along.settings["because"]
+    assert attribute(plain_model, shown, hidden, "layers.layer_output", metric).clean != pytest.approx(along.clean)
+
+
+def test_an_ablation_s_file_of_other_weights_is_refused(tmp_path):
+    (shown, _), _ = asked()
+    model, options = loaded(), {"layers": [1], "file": tmp_path / "sweep.safetensors"}
+    ablate(model, shown, "layers.layer_output", logit("blue"), **options)
+    with torch.no_grad():
+        model._module.model.language_model.layers[2].mlp.down_proj.weight[3, 5] += 1e-6
+    with pytest.raises(InputError, match="its weights differ"):
+        ablate(model, shown, "layers.layer_output", logit("blue"), **options)
+
+
 def test_a_hook_that_no_trace_sees_is_refused():
     (shown, hidden), _ = asked()
     model = loaded()

@@ -20,7 +20,7 @@ from torch import Tensor
 from belvedere.errors import InputError
 from belvedere.experiments import pictured
 from belvedere.experiments.columns import Heads, Positions, columns_of, units_at
-from belvedere.experiments.engine import Pace, Scores, Sweep, cells_of, digest, digest_of, memory_of
+from belvedere.experiments.engine import Pace, Scores, Sweep, cells_of, digest, digest_of, memory_of, weights_digest
 from belvedere.experiments.maps import MapResult
 from belvedere.experiments.metrics import Metric, bound, in_words, measured, metric_name
 from belvedere.experiments.numbers import Layers, cells_at_once
@@ -301,6 +301,7 @@ def ablate(
     made = {"model": model_name(model), "metric": metric_name(metric), "by": by.by}
     drawn = digest_of({str(layer): by.held[layer] for layer in hosts if layer in by.held})
     about = {"ablated": value, **made, "layers": hosts, "positions": groups, "inputs": digest(pair)}
+    about |= {} if file is None else {"weights": weights_digest(model._module)}
     scores = Scores.of({**about, "stand_in": f"{drawn} {by.seed}"}, (plain, plain), file)
     pace = Pace(memory_of(next(model.embed_tokens._module.parameters()).device), batch_cells)
     with Bar(f"ablation of {value}", scores.raw.numel(), progress) as bar:

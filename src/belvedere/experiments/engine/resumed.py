@@ -34,6 +34,7 @@ from belvedere.experiments.engine.observed import (
 from belvedere.experiments.engine.replay import Entry, Replay
 from belvedere.experiments.engine.trial import agree
 from belvedere.experiments.engine.trust import known, shapes_of, state_of
+from belvedere.experiments.hooks import hooked_around
 from belvedere.experiments.pairs import image_tokens
 from belvedere.experiments.runs import Side, joined, next_logits, repeated
 from belvedere.staged.answers import answered, standing_in
@@ -268,6 +269,10 @@ def resumed(
     """
     if len(starts) <= FEW:
         because = f"of {len(starts)} cell(s) each is run once, which costs no more than a trial"
+        return None, next_logits(model, side), {"cells": "whole forwards", "because": because}
+    hooked = hooked_around(model)
+    if hooked:
+        because = f"a hook that is not Belvedere's is on {hooked}"
         return None, next_logits(model, side), {"cells": "whole forwards", "because": because}
     try:
         made = Resumed(model, side, stack, starts, stops=stops if len(stops) > SOME else ())
