@@ -215,7 +215,7 @@ def test_titles_and_axes_speak_of_words(llava):
     figure = result.plot()
     title = figure._suptitle.get_text().replace("\n", " ")
     assert "ablation of layers.layer_input" in title
-    assert f"'{clean.answer}' - '{corrupt.answer}', shapes-llava" in title
+    assert f"{clean.answer} - {corrupt.answer}, shapes-llava" in title
     axes = figure.axes[0]
     assert [label.get_text() for label in axes.get_xticklabels(minor=True)] == [
         "image 0: 64 tokens",

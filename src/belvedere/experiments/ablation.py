@@ -19,7 +19,7 @@ from torch import Tensor
 
 from belvedere.errors import InputError
 from belvedere.experiments import pictured
-from belvedere.experiments.columns import Heads, Positions, columns_of, units_at
+from belvedere.experiments.columns import Columns, Heads, Positions, columns_of, units_at
 from belvedere.experiments.engine import Pace, Scores, Sweep, cells_of, digest, digest_of, memory_of, weights_digest
 from belvedere.experiments.maps import MapResult
 from belvedere.experiments.metrics import Metric, bound, in_words, measured, metric_name
@@ -266,7 +266,8 @@ def ablate(
         metric: What is measured; `kl_divergence` is from the untouched run.
         by: ``"zero"``, ``"mean"`` or ``"resample"``, or a `StandIn`.
         references: The other inputs that a mean or a resampled vector comes from.
-        at: Their positions that count, as for `stand_in`.
+        at: Their positions that count, as for `stand_in`; by default those of the kind that is ablated: image tokens,
+            text tokens, or both.
         layers: The blocks; by default all that have the value.
         positions: The positions, as for `patch`.
         heads: The heads, as for `patch`.
@@ -280,41 +281,64 @@ def ablate(
         Unavailable: The checkpoint does not have the value.
     """
     metric, batch_cells = in_words(model, metric), cells_at_once(batch_cells)
-    if not isinstance(by, StandIn):
-        by = stand_in(model, value, by=by, references=references, at=at, layers=layers, seed=seed)
-    else:
-        refuse_other_model(model, by.model, "stand-in", "make one of this model")
-    by.must_be_of(value)
     site = Site.find(model, value, layers)
+    side = encoded(model, shown, "shown")
+    columns = columns_of(model, Pair(clean=side, corrupt=side), site, positions, heads)
+    if isinstance(by, StandIn):
+        refuse_other_model(model, by.model, "stand-in", "make one of this model")
+    else:
+        at = _like(model, side, site, columns) if at is None else at
+        by = stand_in(model, value, by=by, references=references, at=at, layers=layers, seed=seed)
+    by.must_be_of(value)
     by = replace(by, site=site)
     by.refuse_missing(site)
-    side = encoded(model, shown, "shown")
-    pair = Pair(clean=side, corrupt=side)
-    columns = columns_of(model, pair, site, positions, heads)
-    groups = columns.units
+    return _swept(model, side, by, columns, metric, batch_cells, progress, file)
+
+
+def _swept(
+    model: StandardizedTransformer,
+    side: Side,
+    new: StandIn,
+    columns: Columns,
+    metric: Metric,
+    batch_cells: int | None,
+    progress: bool | None,
+    file: str | PathLike[str] | None,
+) -> AblationResult:
+    """The result of a sweep."""
     # The weights are loaded where they are not yet, as by a first trace.
     model.dispatch()
-    cells, way = cells_of(model, pair, site, groups, by)
+    site, pair = new.site, Pair(clean=side, corrupt=side)
+    cells, way = cells_of(model, pair, site, columns.units, new)
     metric = bound(metric, cells.ends[1])
     plain = float(measured(metric, cells.ends[1]))
     hosts = tuple(site.hosts)
-    made = {"model": model_name(model), "metric": metric_name(metric), "by": by.by}
-    drawn = digest_of({str(layer): by.held[layer] for layer in hosts if layer in by.held})
-    about = {"ablated": value, **made, "layers": hosts, "positions": groups, "inputs": digest(pair)}
+    made = {"model": model_name(model), "metric": metric_name(metric), "by": new.by}
+    drawn = digest_of({str(layer): new.held[layer] for layer in hosts if layer in new.held})
+    about = {"ablated": site.path, **made, "layers": hosts, "positions": columns.units, "inputs": digest(pair)}
     about |= {} if file is None else {"weights": weights_digest(model._module)}
-    scores = Scores.of({**about, "stand_in": f"{drawn} {by.seed}"}, (plain, plain), file)
+    scores = Scores.of({**about, "stand_in": f"{drawn} {new.seed}"}, (plain, plain), file)
     pace = Pace(memory_of(next(model.embed_tokens._module.parameters()).device), batch_cells)
-    with Bar(f"ablation of {value}", scores.raw.numel(), progress) as bar:
-        Sweep(cells=cells, layers=hosts, groups=groups, metric=metric, pace=pace).run(scores, bar)
+    with Bar(f"ablation of {site.path}", scores.raw.numel(), progress) as bar:
+        Sweep(cells=cells, layers=hosts, groups=columns.units, metric=metric, pace=pace).run(scores, bar)
     return AblationResult(
         effects=scores.raw - plain,
         raw=scores.raw,
         plain=plain,
         layers=hosts,
         **pictured.located(model, (side,), columns, tower=site.is_tower),
-        value=value,
-        settings=pictured.made_by(model, metric_name(metric), by=by.by, batch_cells=pace.most, **way),
+        value=site.path,
+        settings=pictured.made_by(model, metric_name(metric), by=new.by, batch_cells=pace.most, **way),
     )
+
+
+def _like(model: StandardizedTransformer, side: Side, site: Site, columns: Columns) -> Where:
+    """The positions of a reference that are like those that are ablated."""
+    tokens = set(image_tokens(model, side).tolist())
+    if site.is_tower or site.is_features or not tokens:
+        return _usual(model, side, site)
+    shown = {number in tokens for group in columns.positions for number in group}
+    return "all" if len(shown) > 1 else "image" if True in shown else "text"
 
 
 def _usual(model: StandardizedTransformer, side: Side, site: Site) -> Where:

@@ -76,17 +76,15 @@ def attribute(
         InputError: As for `patch`, or the metric has no gradient, or ``against`` is of other cells.
         Unavailable: The checkpoint does not have the value.
     """
-    if steps is not None and whole(steps, "steps")[0] < 1:
-        raise InputError(f"steps is {steps}; the gradient is taken at one point at least")
-    site = Site.find(model, value, layers)
-    metric = in_words(model, metric)
+    _check_steps(steps)
+    site, metric = Site.find(model, value, layers), in_words(model, metric)
     pair = Pair.align(model, clean, corrupt)
     columns = columns_of(model, pair, site, positions, heads)
     starts = [layer for layer in site.hosts for _ in range(steps or 0)]
     begun, corrupted, way = resumed(model, pair.corrupt, "vision" if site.is_tower else "text", starts)
-    logits = next_logits(model, pair.clean), corrupted
-    metric = bound(metric, logits[0])
-    ends = told_apart(metric, *logits)
+    logits = next_logits(model, pair.clean)
+    metric = bound(metric, logits)
+    ends = told_apart(metric, logits, corrupted)
     run = Run(model=model, side=pair.corrupt, site=site, metric=metric, begun=begun)
     with Bar(f"attribution of {value}", len(site.hosts) * (steps or 1), progress) as bar:
         estimates = dict(run.estimates(_held(model, pair.clean, site), columns.units, steps, bar))
@@ -100,14 +98,15 @@ def attribute(
         corrupt=ends[1],
         value=value,
         settings=pictured.made_by(
-            model,
-            metric_name(metric),
-            steps=steps,
-            inputs=digest(pair)[:DIGITS],
-            **({} if steps is None else way),
+            model, metric_name(metric), steps=steps, inputs=digest(pair)[:DIGITS], **(way if steps else {})
         ),
     )
     return found if against is None else found.compared(against)
+
+
+def _check_steps(steps: int | None) -> None:
+    if steps is not None and whole(steps, "steps")[0] < 1:
+        raise InputError(f"steps is {steps}; the gradient is taken at one point at least")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

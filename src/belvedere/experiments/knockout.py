@@ -81,40 +81,63 @@ def knockout(
     metric, batch_cells = in_words(model, metric), cells_at_once(batch_cells, "cut")
     patterns = Patterns.find(model, stack, layers)
     side = encoded(model, shown, "shown")
-    cuts = [_cut(model, side, pair, stack, heads) for pair in _named(edges).values()]
+    cuts = {name: _cut(model, side, pair, stack, heads) for name, pair in _named(edges).items()}
     windows = _windows(list(patterns.hosts), window)
+    return _swept(model, side, patterns, cuts, windows, metric, renormalize, batch_cells, progress)
+
+
+def _swept(
+    model: StandardizedTransformer,
+    side: Side,
+    patterns: Patterns,
+    named: Mapping[str, Cut],
+    windows: tuple[tuple[int, ...], ...],
+    metric: Metric,
+    renormalize: bool,
+    batch_cells: int | None,
+    progress: bool | None,
+) -> KnockoutResult:
+    """The result of every cut in every window."""
+    cuts, stack = list(named.values()), patterns.stack
     masses, bare, most = _masses(model, side, patterns, cuts)
-    order = list(patterns.hosts)
-    spans = [[order.index(number) for number in span] for span in windows]
+    spans = [[list(patterns.hosts).index(number) for number in span] for span in windows]
     # What nobody attends to in any of the blocks is not there to be cut.
-    cells = [
-        (cut, span) for cut, span in product(range(len(cuts)), range(len(windows))) if masses[cut, spans[span]].any()
-    ]
+    every = product(range(len(cuts)), range(len(windows)))
+    cells = [(cut, span) for cut, span in every if masses[cut, spans[span]].any()]
     starts, stops = ([windows[span][end] for _, span in cells] for end in (0, -1))
     begun, logits, way = resumed(model, side, stack, starts, [last + 1 for last in stops])
     by_masks = None
-    if begun is not None and stack == "text" and renormalize and heads is None and len(cells) > SOME:
+    if (
+        begun is not None
+        and stack == "text"
+        and renormalize
+        and len(cells) > SOME
+        and all(cut.heads is None for cut in cuts)
+    ):
         by_masks, way = _by_masks(begun, patterns)
     metric = bound(metric, logits)
     plain = float(measured(metric, logits))
+
+    def run(some: list[tuple[int, int]]) -> Tensor:
+        made = [(cuts[cut], windows[span]) for cut, span in some]
+        # A row of which nothing is left is zero, and no softmax.
+        if by_masks is not None and not any(bare[cut, spans[span]].any() for cut, span in some):
+            return _masked(by_masks, made)
+        return _logits(model, side, patterns, made, renormalize, begun)
+
     scores = torch.full((len(cuts), len(windows)), plain)
+    batches = _batches(cells, most if batch_cells is None else batch_cells)
     with Bar("knockout", scores.numel(), progress) as bar:
         bar.advance(scores.numel() - len(cells))
-        for some in _batches(cells, most if batch_cells is None else batch_cells):
-            made = [(cuts[cut], windows[span]) for cut, span in some]
-            # A row of which nothing is left is zero, and no softmax.
-            if by_masks is not None and not any(bare[cut, spans[span]].any() for cut, span in some):
-                found = measured(metric, _masked(by_masks, made))
-            else:
-                found = measured(metric, _logits(model, side, patterns, made, renormalize, begun))
-            scores[[cut for cut, _ in some], [span for _, span in some]] = found.float().cpu()
+        for some in batches:
+            scores[tuple(zip(*some, strict=True))] = measured(metric, run(some)).float().cpu()
             bar.advance(len(some))
     return KnockoutResult(
         effects=scores - plain,
         raw=scores,
         mass=torch.stack([masses[:, span].mean(1) for span in spans], 1),
         plain=plain,
-        names=tuple(_named(edges)),
+        names=tuple(named),
         windows=windows,
         stack=stack,
         skipped=patterns.reasons,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -30,7 +29,6 @@ __all__ = [
     "checked_layers",
     "checked_outline",
     "headed",
-    "in_words",
     "labels_of",
     "located",
     "made_by",
@@ -42,8 +40,6 @@ __all__ = [
 
 #: Neighbouring columns of one picture: the first, the one behind the last, and what they are.
 Spans = tuple[tuple[int, int, str], ...]
-#: How a metric names a token.
-TOKEN = re.compile(r"\btoken (\d+)\b")
 
 
 def _print(image: Image) -> str:
@@ -99,17 +95,9 @@ def _rows_of(model: StandardizedTransformer, side: Side, places: list[int]) -> t
     return rows.source_box[places], rows.image[places]
 
 
-def in_words(model: StandardizedTransformer, metric: str) -> str:
-    """A metric's name with its tokens as they are written."""
-    words: Any = model.tokenizer
-    if words is None:
-        return metric
-    return TOKEN.sub(lambda found: repr(str(words.decode([int(found[1])]))), metric)
-
-
 def made_by(model: StandardizedTransformer, metric: str, **more: Any) -> dict[str, Any]:
-    """The settings of a result: the model, the metric, the same in words, and what else made it."""
-    return {"model": model_name(model), "metric": metric, "measured": in_words(model, metric), **more}
+    """The settings of a result: the model, the metric, and what else made it."""
+    return {"model": model_name(model), "metric": metric, **more}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,7 +227,7 @@ def spelled(word: str) -> str:
 
 def headed(kind: str, value: str, settings: Any, joint: str = "of") -> str:
     """The heading of a figure: the experiment, the value, the metric and the model."""
-    metric = settings.get("measured") or settings.get("metric")
+    metric = settings.get("metric")
     model = short_name(str(settings.get("model", "")))
     about = ", ".join(str(one) for one in (metric, model) if one)
     return f"{kind} {joint} {value}" + (f"\n{about}" if about else "")
