@@ -65,7 +65,7 @@ def attribute(
         heads: The heads, as for `patch`.
         steps: How many points between corrupt and clean the gradient is taken at, while all positions of a block move
             together. They are at the middle of each step, so one step is half way. By default the gradient is taken at
-            the corrupt run alone. It takes as many forwards per block.
+            the corrupt run alone.
         against: What `patch` found, to say how well the estimate agrees.
         progress: Whether to show a bar.
 
@@ -80,15 +80,13 @@ def attribute(
     site, metric = Site.find(model, value, layers), in_words(model, metric)
     pair = Pair.align(model, clean, corrupt)
     columns = columns_of(model, pair, site, positions, heads)
-    starts = [layer for layer in site.hosts for _ in range(steps or 0)]
-    begun, corrupted, way = resumed(model, pair.corrupt, "vision" if site.is_tower else "text", starts)
+    begun, corrupted, way = _begun(model, pair.corrupt, site, steps or 0)
     logits = next_logits(model, pair.clean)
     metric = bound(metric, logits)
     ends = told_apart(metric, logits, corrupted)
     run = Run(model=model, side=pair.corrupt, site=site, metric=metric, begun=begun)
-    with Bar(f"attribution of {value}", len(site.hosts) * (steps or 1), progress) as bar:
-        estimates = dict(run.estimates(_held(model, pair.clean, site), columns.units, steps, bar))
-    raw = torch.stack([estimates[layer] for layer in site.hosts])
+    raw = run.changes(_held(model, pair.clean, site), columns.units, steps, progress)
+    made = {"steps": steps, "inputs": digest(pair)[:DIGITS], **(way if steps else {})}
     found = AttributionResult(
         effects=raw / (ends[0] - ends[1]),
         raw=raw,
@@ -97,11 +95,17 @@ def attribute(
         clean=ends[0],
         corrupt=ends[1],
         value=value,
-        settings=pictured.made_by(
-            model, metric_name(metric), steps=steps, inputs=digest(pair)[:DIGITS], **(way if steps else {})
-        ),
+        settings=pictured.made_by(model, metric_name(metric), **made),
     )
     return found if against is None else found.compared(against)
+
+
+def _begun(
+    model: StandardizedTransformer, side: Side, site: Site, steps: int
+) -> tuple[Resumed | None, Tensor, dict[str, str]]:
+    """The corrupt run, taken up at every block for some steps."""
+    starts = [layer for layer in site.hosts for _ in range(steps)]
+    return resumed(model, side, "vision" if site.is_tower else "text", starts)
 
 
 def _check_steps(steps: int | None) -> None:
@@ -203,6 +207,12 @@ class Run:
     site: Site
     metric: Metric
     begun: Resumed | None = None
+
+    def changes(self, clean: dict[int, Tensor], groups: Groups, steps: int | None, progress: bool | None) -> Tensor:
+        """The estimated change of the metric for each block and group of positions, ``[layer, group]``."""
+        with Bar(f"attribution of {self.site.path}", len(self.site.hosts) * (steps or 1), progress) as bar:
+            estimates = dict(self.estimates(clean, groups, steps, bar))
+        return torch.stack([estimates[layer] for layer in self.site.hosts])
 
     def estimates(
         self, clean: dict[int, Tensor], groups: Groups, steps: int | None, bar: Bar
