@@ -124,9 +124,7 @@ class Browser:
 
     def size(self, width, height, *, phone=False):
         """The size of the window, in CSS pixels."""
-        self.send(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=phone
-        )
+        self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=phone)
 
     def look(self, media="", dark=False):
         """The medium that a page is made for, ``"print"`` or the screen, and its colours."""

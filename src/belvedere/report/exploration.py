@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -43,6 +44,10 @@ PATCHED = "layers.layer_input"
 #: How many cells of a patching sweep are run unasked; with more, some blocks are left out.
 CELLS = 4096
 TOP = 3
+BESIDE = (
+    "this text attends to the picture beside the prompt, so no place of it has a stream in the text that reads as a "
+    "word or can be patched; patch the tower, vision.layers.layer_output"
+)
 ANSWERS = 5
 
 
@@ -138,20 +143,16 @@ def explore(
     """
     if isinstance(model.vision, NoVision):
         raise Unavailable("vision", str(model.vision.no_images()))
-    pictures = [open_picture(one, number) for number, one in enumerate(images)]
-    if not pictures:
-        raise InputError("there is no picture to explore; pass at least one")
+    pictures = _opened(images)
+    others = None if corrupt is None else _opened(corrupt)
     shown = asked(model, prompt, pictures)
-    side = encoded(model, shown, "shown")
-    given = None if corrupt is None else [open_picture(one, number) for number, one in enumerate(corrupt)]
-    other = asked(model, corrupt_prompt or prompt, _others(pictures, given, corrupt_prompt))
-    Pair.align(model, shown, other)
+    other = asked(model, corrupt_prompt or prompt, _seen_instead(pictures, others, corrupt_prompt))
+    side = Pair.align(model, shown, other).clean
     layout = layout_of(model, side)
+    places = layout.positions[:, 1] if layout.untold is None else None
     found, token, notes = _answers(model, side, answer)
-    beside = layout.untold is not None
-    places = None if beside else layout.positions[:, 1]
     return Exploration(
-        model=model_name(model),
+        model=_name(model),
         question=prompt,
         pictures=tuple(pictures),
         words=_words(model, side, places, layout.tokens.image),
@@ -162,12 +163,29 @@ def explore(
         cells=count_of(layout),
         sheets=tuple(sheets_of(layout)),
         looks=_looks(model, side, places, count_of(layout)),
-        lens=_lens(model, shown, token, progress, beside),
-        effects=_effects(model, side, shown, other, token, effect_layers, progress, beside),
-        corrupt=_corrupt(given, corrupt_prompt),
+        lens=BESIDE if places is None else _lens(model, shown, token, progress),
+        effects=BESIDE if places is None else _effects(model, shown, other, token, effect_layers, progress),
+        corrupt=_corrupt(others, corrupt_prompt),
         notes=tuple(notes),
         settings=_settings(model, side),
     )
+
+
+def _opened(given: Sequence[Any]) -> list[Image]:
+    """Pictures, read.
+
+    Raises:
+        InputError: There is none, or one cannot be read.
+    """
+    if not given:
+        raise InputError("there is no picture to explore; pass at least one")
+    return [open_picture(one, number) for number, one in enumerate(given)]
+
+
+def _name(model: StandardizedTransformer) -> str:
+    """A Hub id, or the name of a folder without where it lies."""
+    name = model_name(model)
+    return PurePath(name).name if PurePath(name).is_absolute() else name
 
 
 def asked(model: StandardizedTransformer, prompt: str, pictures: Sequence[Image]) -> dict[str, Any]:
@@ -181,7 +199,7 @@ def asked(model: StandardizedTransformer, prompt: str, pictures: Sequence[Image]
     return {"text": f"{token * len(pictures)}\n{prompt}", "images": list(pictures)}
 
 
-def _others(pictures: Sequence[Image], given: Sequence[Image] | None, prompt: str | None) -> Sequence[Image]:
+def _seen_instead(pictures: Sequence[Image], given: Sequence[Image] | None, prompt: str | None) -> Sequence[Image]:
     """What the corrupt run sees: other pictures, or the same under another prompt, or their mean colours."""
     if given is not None:
         return given
@@ -253,10 +271,8 @@ def _looks(model: StandardizedTransformer, side: Side, places: Tensor | None, ce
 
 
 def _lens(
-    model: StandardizedTransformer, shown: Mapping[str, Any], answer: Candidate, progress: bool | None, beside: bool
+    model: StandardizedTransformer, shown: Mapping[str, Any], answer: Candidate, progress: bool | None
 ) -> LensResult | str:
-    if beside:
-        return "this text attends to the picture beside the prompt, so no part of a picture is a position that reads as a word"
     try:
         return lens(model, shown, positions="image", top=TOP, watch=[answer.token], progress=progress)
     except (InputError, Unavailable) as refusal:
@@ -265,24 +281,18 @@ def _lens(
 
 def _effects(
     model: StandardizedTransformer,
-    side: Side,
     shown: Mapping[str, Any],
     other: Mapping[str, Any],
     answer: Candidate,
     layers: Layers | None,
     progress: bool | None,
-    beside: bool,
 ) -> PatchResult | str:
-    if beside:
-        return (
-            "this text attends to the picture beside the prompt, so no part of a picture has a stream in it to patch; "
-            "patch the tower, vision.layers.layer_output"
-        )
-    count = len(positions_of(model, side, "image"))
+    corrupt = encoded(model, other, "corrupt")
+    count = len(positions_of(model, corrupt, "image"))
     wanted = _spaced(len(model.layers), count) if layers is None else blocks_asked(layers, len(model.layers), PATCHED)
     if not wanted:
         return "no blocks were asked for"
-    rival = int(next_logits(model, encoded(model, other, "corrupt"))[0].argmax())
+    rival = int(next_logits(model, corrupt)[0].argmax())
     metric: Metric = logit(answer.token) if rival == answer.token else logit_difference(answer.token, rival)
     try:
         return patch(model, shown, other, PATCHED, metric, layers=wanted, progress=progress)
@@ -299,7 +309,7 @@ def _spaced(count: int, tokens: int) -> list[int]:
 def _settings(model: StandardizedTransformer, side: Side) -> dict[str, str]:
     parameter = next(model.embed_tokens._module.parameters())
     return {
-        "model": model_name(model),
+        "model": _name(model),
         "prompt": f"{side.length} tokens",
         "weights": str(parameter.dtype).removeprefix("torch."),
     }

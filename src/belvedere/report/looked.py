@@ -91,9 +91,7 @@ def _size(
     return heads * queries * (sum(side.pictures.patches) if cells is None else len(cells))
 
 
-def _rows(
-    host: Any, last: int, queries: tuple[int, ...], cells: Tensor | None, by_head: bool
-) -> tuple[Tensor, Tensor]:
+def _rows(host: Any, last: int, queries: tuple[int, ...], cells: Tensor | None, by_head: bool) -> tuple[Tensor, Tensor]:
     """Inside a trace: the rows of one block's pattern, ``[heads, cells]`` and ``[queries, heads, cells]``."""
     pattern = host.attention_probabilities[0]
     held = pattern if cells is None else pattern[..., cells.to(pattern.device)]

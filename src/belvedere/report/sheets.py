@@ -1,8 +1,8 @@
 """Where in the pictures a text's attention lands: the cells that it can attend to, laid out in sheets.
 
 A cell is one image token of the prompt or, where the text attends to the tower's rows beside the prompt, one of those.
-A sheet is a grid of cells over one picture: the picture itself, or the thumbnail beside its tiles. Cells without a place
-of their own (newlines, a resampler's latents) stand in a sheet without a picture, in the order of the model.
+A sheet is a grid of cells over one picture: the picture itself, or the thumbnail beside its tiles. Cells without a
+place of their own (newlines, a resampler's latents) stand in a sheet without a picture, in the order of the model.
 """
 
 from __future__ import annotations
@@ -20,6 +20,15 @@ from belvedere.geometry.grids import Arrangement
 
 __all__ = ["Sheet", "count_of", "sheets_of"]
 
+#: What stands in no grid, in words.
+OUTSIDE: dict[str, str] = {
+    "newline": "newline token(s)",
+    "latent": "latent(s), each made of the whole picture",
+    "cls": "CLS token(s)",
+    "register": "register(s)",
+    "padding": "token(s) of padding",
+}
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Sheet:
@@ -29,8 +38,8 @@ class Sheet:
         title: What it shows.
         image: The picture's number.
         cells: ``[n]``, the cells by number.
-        boxes: ``[n, 4]``, ``(left, top, right, bottom)``: in the original picture's pixels, or in columns and rows where
-            it is not laid over the picture.
+        boxes: ``[n, 4]``, ``(left, top, right, bottom)``: in the original picture's pixels, or in columns and rows
+            where it is not laid over the picture.
         over: Whether it is laid over the picture.
         note: Why it is not, or what sets its cells apart; empty otherwise.
     """
@@ -56,7 +65,7 @@ def sheets_of(layout: PatchLayout) -> list[Sheet]:
     else:
         # The grids are the same; what the text attends to lacks some of the tower's rows.
         cells, held = layout.patches, layout.arrangements["patches"].placed
-        rest = [_left(arrangement.rest, 0, "rows that show no pixels")] if len(arrangement.rest) else []
+        rest = [_left(arrangement.rest, 0, "row(s) that show no pixels")] if len(arrangement.rest) else []
     found = [
         _in_grid(region, placed, cells.source_box[own].double(), layout.unsourced)
         for region, placed, own in zip(arrangement.regions, arrangement.placed, held, strict=True)
@@ -75,7 +84,7 @@ def _arrangement(layout: PatchLayout) -> Arrangement:
 
 
 def _in_grid(region: Region, placed: Tensor, boxes: Tensor, unsourced: str | None) -> Sheet:
-    grid = f"{region.rows} x {region.columns}"
+    grid = f"{region.rows} x {region.columns} places"
     title = f"picture {region.image + 1}{'' if region.part == 'picture' else f', {region.part}'}: {grid}"
     known = not bool(boxes.isnan().any())
     return Sheet(
@@ -93,7 +102,7 @@ def _beside(rest: Tensor, cells: Cells) -> Iterator[Sheet]:
     for image in sorted(set(cells.image[rest].tolist())):
         own = rest[cells.image[rest].eq(image)]
         for kind in dict.fromkeys(cells.kind[own].tolist()):
-            yield _left(own[cells.kind[own].eq(kind)], max(image, 0), f"tokens of kind {KINDS[kind]}")
+            yield _left(own[cells.kind[own].eq(kind)], max(image, 0), OUTSIDE.get(KINDS[kind], KINDS[kind]))
 
 
 def _left(cells: Tensor, image: int, what: str) -> Sheet:

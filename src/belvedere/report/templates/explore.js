@@ -56,6 +56,16 @@ function attended(token, block, head) {
   return mean;
 }
 
+// The same of one place: what each head of a block gives it.
+function given(token, block, cell) {
+  const place = attention && attention.places.get(block), count = headsOf(block, token);
+  if (!place) return [];
+  const held = token === null ? attention.answer : attention.tokens;
+  const first = token === null ? place.answer : place.tokens + looks.queries.indexOf(token) * count;
+  return Array.from({ length: count }, (_, head) => held.steps[(first + head) * cells + cell] * held.most[first + head] / 255);
+}
+const averaged = (held) => held.length ? held.reduce((sum, one) => sum + one, 0) / held.length : null;
+
 const ranked = (layers, block) => layers ? layers.indexOf(block) : -1;
 function taken(values, layers, block) {
   const index = ranked(layers, block);
@@ -84,7 +94,13 @@ function missing() {
   return "this block was not read";
 }
 
+const limits = new Map();
 function limit(values) {
+  const key = [state.map, state.token, state.head, state.scale === "own" ? state.block : "all"].join();
+  if (!limits.has(key)) limits.set(key, largest(values));
+  return limits.get(key);
+}
+function largest(values) {
   const every = state.scale === "own" ? [values] : Array.from({ length: blocks }, (_, block) => mapped(block));
   let most = 0;
   for (const held of every) if (held) for (const value of held) most = Math.max(most, Math.abs(value));
@@ -99,7 +115,7 @@ function colour(share) {
   const ramp = share < 0 ? PURPLE : ORANGE, strength = Math.min(1, Math.abs(share));
   const spot = strength * (ramp.length - 1), low = Math.min(ramp.length - 2, Math.floor(spot));
   const mixed = ramp[low].map((from, part) => Math.round(from + (ramp[low + 1][part] - from) * (spot - low)));
-  return `rgba(${mixed.join(",")},${(0.9 * Math.sqrt(strength)).toFixed(3)})`;
+  return `rgba(${mixed.join(",")},${(0.9 * strength ** 0.8).toFixed(3)})`;
 }
 
 const written = (value) => value === null || value === undefined ? "" : Math.abs(value) >= 0.0005 || value === 0 ? value.toFixed(3) : value.toExponential(1);
@@ -117,6 +133,13 @@ const asking = new Set(looks.queries || []);
 function drawTokens() {
   const host = at("tokens");
   let run = null;
+  const answer = made("button", `answer: ${seen(data.answer.text)}`, host);
+  answer.type = "button";
+  answer.dataset.position = "answer";
+  answer.title = "the answer: read off at the prompt's last position";
+  answer.setAttribute("aria-label", `${JSON.stringify(data.answer.text)}, ${answer.title}`);
+  answer.addEventListener("click", () => choose({ token: null, map: "attention" }));
+  made("span", "prompt:", host).className = "plain";
   for (const [position, text, image] of data.words) {
     if (image >= 0) {
       if (!run || run.image !== image) run = { image, count: 0, at: made("span", "", host) };
@@ -134,12 +157,6 @@ function drawTokens() {
     button.setAttribute("aria-label", `${JSON.stringify(text)}, ${button.title}`);
     button.addEventListener("click", () => { if (!off) choose({ token: position, map: "attention" }); });
   }
-  const answer = made("button", `\u2192 ${seen(data.answer.text)}`, host);
-  answer.type = "button";
-  answer.dataset.position = "answer";
-  answer.title = "the answer: read off at the prompt's last position";
-  answer.setAttribute("aria-label", `${JSON.stringify(data.answer.text)}, ${answer.title}`);
-  answer.addEventListener("click", () => choose({ token: null, map: "attention" }));
   const buttons = [...host.querySelectorAll("button")];
   buttons.forEach((one) => { one.tabIndex = one === answer ? 0 : -1; });
   host.addEventListener("keydown", (event) => {
@@ -187,7 +204,6 @@ function drawSheets() {
       return place < 0 ? null : sheet.cells[place];
     };
     stage.addEventListener("pointermove", (event) => { if (!state.held && event.pointerType === "mouse") point(under(event)); });
-    stage.addEventListener("pointerleave", () => { if (!state.held && document.activeElement !== stage) point(null); });
     stage.addEventListener("click", (event) => {
       const cell = under(event);
       choose({ cell, held: cell !== null && !(state.held && state.cell === cell) });
@@ -318,7 +334,7 @@ function paintGrid() {
   canvas.width = margin + wide * step + 4;
   canvas.height = 18 + blocks * tall + 4;
   gridded = { margin, step, tall, counts };
-  const held = counts.map((count, block) => Array.from({ length: count }, (_, head) => attended(state.token, block, head)[state.cell]));
+  const held = counts.map((_, block) => given(state.token, block, state.cell));
   let best = [0, 0, -1];
   held.forEach((own, block) => own.forEach((value, head) => { if (value > best[2]) best = [block, head, value]; }));
   pen.fillStyle = "white";
@@ -362,8 +378,8 @@ function listBlocks() {
     const line = made("tr", undefined, body);
     if (block === state.block) line.className = "now";
     made("th", block, line).scope = "row";
-    const mean = attended(state.token, block, -1);
-    made("td", mean ? written(mean[state.cell]) : "no pattern", line);
+    const mean = averaged(given(state.token, block, state.cell));
+    made("td", mean === null ? "no pattern" : written(mean), line);
     const index = words ? ranked(lens.layers, block) : -1;
     const read = index < 0 ? [] : Array.from({ length: lens.top }, (_, place) => (index * cells + state.cell) * lens.top + place);
     made("td", read.map((spot) => `${seen(lens.words[words.tokens[spot]])} ${words.probabilities[spot].toFixed(2)}`).join(", ") || "\u2013", line);
@@ -391,34 +407,40 @@ function describe() {
 // Putting it together.
 
 function point(cell) {
-  if (cell !== state.cell) choose({ cell });
+  if (cell !== null && cell !== state.cell) choose({ cell });
 }
 
+let now = null, most = 0;
 function choose(change, aloud) {
   Object.assign(state, change);
-  const most = Math.max(0, ...Array.from({ length: blocks }, (_, block) => headsOf(block, state.token)));
-  const head = at("head");
-  head.max = most > 1 ? most - 1 : -1;
-  head.disabled = most < 2;
-  if (state.head > head.max) state.head = -1;
-  head.value = state.head;
-  head.setAttribute("aria-valuetext", headName());
+  if (Object.keys(change).some((part) => part !== "cell" && part !== "held") || !Object.keys(change).length) remap();
+  paint(now, most);
+  describe();
+  if (aloud && state.cell !== null) at("live").textContent = `${named(state.cell)}: ${now ? written(now[state.cell]) : "no value"} ${UNITS[state.map]}${state.held ? ", held" : ""}`;
+}
+
+function remap() {
+  const heads = Math.max(0, ...Array.from({ length: blocks }, (_, block) => headsOf(block, state.token)));
+  const slider = at("head");
+  slider.max = heads > 1 ? heads - 1 : -1;
+  slider.disabled = heads < 2;
+  if (state.head > slider.max) state.head = -1;
+  slider.value = state.head;
+  slider.setAttribute("aria-valuetext", headName());
   at("block").value = state.block;
   at("block").setAttribute("aria-valuetext", `block ${state.block} of ${blocks}`);
-  at("block-now").textContent = `${state.block} of 0 to ${blocks - 1}`;
-  at("head-now").textContent = most < 2 && state.map === "attention" ? "mean (only that is kept)" : state.head < 0 ? "mean" : `${state.head} of 0 to ${most - 1}`;
+  at("block-now").textContent = `${state.block} (0 to ${blocks - 1})`;
+  at("head-now").textContent = heads < 2 ? "mean, all that is kept" : state.head < 0 ? `mean (or 0 to ${heads - 1})` : `${state.head} (0 to ${heads - 1})`;
   document.querySelector(`input[name=map][value=${state.map}]`).checked = true;
   for (const button of at("tokens").querySelectorAll("button")) {
     const own = button.dataset.position === "answer" ? state.token === null : Number(button.dataset.position) === state.token;
     button.setAttribute("aria-pressed", own);
   }
-  const values = mapped(state.block), scale = values ? limit(values) : 0;
-  paint(values, scale);
-  paintLegend(scale);
-  tell(values);
-  listTop(values);
-  describe();
-  if (aloud && state.cell !== null) at("live").textContent = `${named(state.cell)}: ${values ? written(values[state.cell]) : "no value"} ${UNITS[state.map]}${state.held ? ", held" : ""}`;
+  now = mapped(state.block);
+  most = now ? limit(now) : 0;
+  paintLegend(most);
+  tell(now);
+  listTop(now);
 }
 
 drawTokens();
@@ -427,6 +449,7 @@ at("block").addEventListener("input", (event) => choose({ block: Number(event.ta
 at("head").addEventListener("input", (event) => choose({ head: Number(event.target.value) }));
 for (const one of document.querySelectorAll("input[name=map]")) one.addEventListener("change", () => choose({ map: one.value }));
 for (const one of document.querySelectorAll("input[name=scale]")) one.addEventListener("change", () => choose({ scale: one.value }));
+at("own").addEventListener("change", (event) => at("sheets").classList.toggle("own", event.target.checked));
 at("grid").addEventListener("click", (event) => {
   const held = at("grid").getBoundingClientRect(), zoom = at("grid").width / held.width;
   const head = Math.floor(((event.clientX - held.left) * zoom - gridded.margin) / gridded.step);
