@@ -289,8 +289,11 @@ def _effects(
 ) -> PatchResult | str:
     corrupt = encoded(model, other, "corrupt")
     count = len(positions_of(model, corrupt, "image"))
-    wanted = _spaced(len(model.layers), count) if layers is None else blocks_asked(layers, len(model.layers), PATCHED)
-    if not wanted:
+    if layers is None:
+        wanted = _spaced(len(model.layers), count)
+    elif isinstance(layers, int) or (layers := list(layers)):
+        wanted = blocks_asked(layers, len(model.layers), PATCHED)
+    else:
         return "no blocks were asked for"
     rival = int(next_logits(model, corrupt)[0].argmax())
     metric: Metric = logit(answer.token) if rival == answer.token else logit_difference(answer.token, rival)

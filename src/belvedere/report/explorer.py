@@ -8,6 +8,7 @@ says so.
 
 from __future__ import annotations
 
+import json
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,9 +34,11 @@ __all__ = ["explorer"]
 #: Characters that a page may have; each is a byte, or few are more.
 LIMIT = 4_800_000
 #: Pixels of a picture's longer side, and the bytes that all pictures may have.
-SIDE, PICTURES = 1024, 900_000
+SIDE, PICTURES = 1024, 600_000
 #: The same of what image tokens read as.
 WORDS = 1_200_000
+#: Pixels by which a box may reach out of its picture without being beyond it.
+NEAR = 0.5
 
 
 def explorer(found: Exploration) -> str:
@@ -50,8 +53,8 @@ def explorer(found: Exploration) -> str:
         "blocks": found.blocks,
         "cells": found.cells,
         "pictures": _pictures(found.pictures),
-        "sheets": [_sheet(sheet) for sheet in found.sheets],
-        "lens": _lens(found.lens, found.cells),
+        "sheets": [_sheet(sheet, found.pictures) for sheet in found.sheets],
+        "lens": _lens(found.lens),
         "effects": _effects(found.effects),
     }
     shown: dict[str, Any] = {"title": _title(found), "found": found, "version": belvedere.__version__}
@@ -102,14 +105,18 @@ def _written(picture: Image, side: int) -> str:
     return min(found, key=len)
 
 
-def _sheet(sheet: Sheet) -> dict[str, Any]:
-    right, bottom = sheet.boxes[:, 2:].amax(0).tolist()
+def _sheet(sheet: Sheet, pictures: Sequence[Image]) -> dict[str, Any]:
+    """A sheet, with the part of the plane that holds its picture and every cell."""
+    width, height = pictures[sheet.image].size if sheet.over else (0, 0)
+    low, high = sheet.boxes[:, :2].amin(0).tolist(), sheet.boxes[:, 2:].amax(0).tolist()
+    view = [min(0, low[0] + NEAR), min(0, low[1] + NEAR), max(width, high[0] - NEAR), max(height, high[1] - NEAR)]
+    beyond = sheet.over and view != [0, 0, width, height]
     return {
         "title": sheet.title,
         "image": sheet.image,
         "over": sheet.over,
-        "note": sheet.note,
-        "size": [right, bottom],
+        "note": "places beyond the picture's edge show what the processor pads it with" if beyond else sheet.note,
+        "view": view if sheet.over else [0, 0, *high],
         "cells": sheet.cells.tolist(),
         "boxes": [[round(edge, 1) for edge in box] for box in sheet.boxes.tolist()],
     }
@@ -118,24 +125,28 @@ def _sheet(sheet: Sheet) -> dict[str, Any]:
 # What image tokens read as, and what they change
 
 
-def _lens(held: LensResult | str, cells: int) -> dict[str, Any]:
+def _lens(held: LensResult | str) -> dict[str, Any]:
+    """What places read as: fewer words, and then fewer blocks, until it fits."""
     if isinstance(held, str):
         return {"reason": held}
-    layers, _, top = held.tokens.shape
-    while top > 1 and layers * cells * top * 8 > WORDS:
-        top -= 1
-    tokens = held.tokens[..., :top]
+    top, step = held.tokens.shape[-1], 1
+    while len(json.dumps(written := _read(held, top, step))) > WORDS and step < len(held.layers):
+        top, step = max(1, top - 1), step * (2 if top == 1 else 1)
+    return written
+
+
+def _read(held: LensResult, top: int, step: int) -> dict[str, Any]:
+    tokens = held.tokens[::step, :, :top]
     numbers, index = torch.unique(tokens, return_inverse=True)
-    # What one picture's tokens read as are far fewer words than two bytes can number, or four do.
-    kind = "<u2" if len(numbers) < 2**16 else "<u4"
+    wide = len(numbers) >= 2**16
     return {
-        "layers": list(held.layers),
+        "layers": list(held.layers[::step]),
         "top": top,
         "words": [held.words[str(number)] for number in numbers.tolist()],
-        "wide": kind == "<u4",
-        "tokens": _base64(index.numpy().astype(kind)),
-        "probabilities": _shares(held.probabilities[..., :top]),
-        "watched": _shares(held.watched[..., 0]),
+        "wide": wide,
+        "tokens": _base64(index.numpy().astype("<u4" if wide else "<u2")),
+        "probabilities": _shares(held.probabilities[::step, :, :top]),
+        "watched": _shares(held.watched[::step, :, 0]),
     }
 
 

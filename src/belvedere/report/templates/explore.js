@@ -185,21 +185,27 @@ function drawSheets() {
     stage.setAttribute("role", "application");
     stage.setAttribute("aria-roledescription", "map of the picture");
     stage.setAttribute("aria-label", `${sheet.title}; arrow keys move from place to place, Enter holds one`);
+    const [west, north, east, south] = sheet.view;
+    const width = east - west, height = south - north;
     const picture = data.pictures[sheet.image];
-    const [width, height] = sheet.over ? [picture.width, picture.height] : sheet.size;
     if (sheet.over) {
       const image = made("img", undefined, stage);
       image.src = picture.src;
       image.alt = "";
+      image.style.left = `${-100 * west / width}%`;
+      image.style.top = `${-100 * north / height}%`;
+      image.style.width = `${100 * picture.width / width}%`;
+      image.style.height = `${100 * picture.height / height}%`;
     }
     const canvas = made("canvas", undefined, stage);
     canvas.width = 900;
     canvas.height = Math.max(60, Math.round(900 * height / width));
-    const pen = canvas.getContext("2d");
-    stages.push({ sheet, stage, canvas, pen, across: 900 / width, down: canvas.height / height });
+    const pen = canvas.getContext("2d"), across = 900 / width, down = canvas.height / height;
+    const boxed = ([left, top, right, bottom]) => [(left - west) * across, (top - north) * down, (right - left) * across, (bottom - top) * down];
+    stages.push({ sheet, stage, canvas, pen, boxed });
     const under = (event) => {
       const held = canvas.getBoundingClientRect();
-      const x = (event.clientX - held.left) / held.width * width, y = (event.clientY - held.top) / held.height * height;
+      const x = west + (event.clientX - held.left) / held.width * width, y = north + (event.clientY - held.top) / held.height * height;
       const place = sheet.boxes.findIndex(([left, top, right, bottom]) => left <= x && x < right && top <= y && y < bottom);
       return place < 0 ? null : sheet.cells[place];
     };
@@ -243,26 +249,24 @@ function moved(event, sheet) {
 
 const EDGES = [["rgb(0,0,0)", 7], ["rgb(255,255,255)", 3]];
 function paint(values, most) {
-  for (const { sheet, pen, canvas, across, down } of stages) {
+  for (const { sheet, pen, canvas, boxed } of stages) {
     pen.clearRect(0, 0, canvas.width, canvas.height);
     sheet.cells.forEach((cell, place) => {
-      const [left, top, right, bottom] = sheet.boxes[place];
       if (!values || !most || !values[cell]) return;
       pen.fillStyle = colour(values[cell] / most);
-      pen.fillRect(left * across, top * down, (right - left) * across, (bottom - top) * down);
+      pen.fillRect(...boxed(sheet.boxes[place]));
     });
     if (!sheet.over) {
       pen.strokeStyle = "rgb(150,150,150)";
       pen.lineWidth = 1;
-      for (const [left, top, right, bottom] of sheet.boxes) pen.strokeRect(left * across, top * down, (right - left) * across, (bottom - top) * down);
+      for (const box of sheet.boxes) pen.strokeRect(...boxed(box));
     }
     const spot = state.cell === null ? null : spots.get(state.cell);
     if (!spot || spot.sheet !== sheet) continue;
-    const [left, top, right, bottom] = spot.box;
     for (const [ink, wide] of EDGES) {
       pen.strokeStyle = ink;
       pen.lineWidth = wide;
-      pen.strokeRect(left * across, top * down, (right - left) * across, (bottom - top) * down);
+      pen.strokeRect(...boxed(spot.box));
     }
   }
 }
