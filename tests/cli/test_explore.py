@@ -582,7 +582,7 @@ def test_pointing_at_a_patch_shows_its_numbers(opened, llava):
     # The ninth place in a grid of eight by eight: the second line's first.
     opened.move(".stage", 0.5 / 8, 1.5 / 8)
     assert opened.run("details.hidden") is False
-    assert opened.run("place.textContent") == "Place 9 of picture 1"
+    assert opened.run("place.textContent") == "Place 9"
     rows = opened.run(
         "[...document.querySelectorAll('#by-block tbody tr')].map(r => [...r.cells].map(c => c.textContent))"
     )
@@ -597,7 +597,7 @@ def test_pointing_at_a_patch_shows_its_numbers(opened, llava):
     # It follows the mouse until a click holds it; Escape lets go.
     opened.click(".stage", 0.5 / 8, 2.5 / 8)
     opened.move(".stage", 7.5 / 8, 7.5 / 8)
-    assert opened.run("place.textContent") == "Place 17 of picture 1 (held)"
+    assert opened.run("place.textContent") == "Place 17 (held)"
     opened.press("Escape")
     assert opened.run("details.hidden") is True
     quiet(opened)
@@ -644,15 +644,15 @@ def test_everything_can_be_done_by_keyboard(opened, llava):
     assert seen == ["map", "scale", "own", "block", "head", "stage"]
     # The strongest place is chosen where the picture gets the focus.
     (cell, _), *_ = top(opened)
-    assert opened.run("place.textContent") == f"Place {cell + 1} of picture 1"
+    assert opened.run("place.textContent") == f"Place {cell + 1}"
     row, column = divmod(cell, 8)
     key, step = ("ArrowRight", 1) if column < 7 else ("ArrowLeft", -1)
     opened.press(key)
-    assert opened.run("place.textContent") == f"Place {cell + step + 1} of picture 1"
+    assert opened.run("place.textContent") == f"Place {cell + step + 1}"
     key, step = ("ArrowDown", step + 8) if row < 7 else ("ArrowUp", step - 8)
     opened.press(key)
     opened.press("Enter")
-    assert opened.run("place.textContent") == f"Place {cell + step + 1} of picture 1 (held)"
+    assert opened.run("place.textContent") == f"Place {cell + step + 1} (held)"
     assert "share of its attention, held" in opened.run("live.textContent")
     quiet(opened)
 

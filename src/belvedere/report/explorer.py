@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 import belvedere
+from belvedere.components.standard import blocks
 from belvedere.experiments import LensResult, PatchResult
 from belvedere.report.exploration import Exploration
 from belvedere.report.looked import Looks
@@ -57,10 +58,11 @@ def explorer(found: Exploration) -> str:
         "lens": _lens(found.lens),
         "effects": _effects(found.effects),
     }
-    shown: dict[str, Any] = {"title": _title(found), "found": found, "version": belvedere.__version__}
-    empty = page("explore.html.j2", data={**data, "looks": {}}, kept=(), **shown)
+    patched = "" if isinstance(found.effects, str) else blocks(list(found.effects.layers))
+    about = {"title": _title(found), "found": found, "patched": patched, "version": belvedere.__version__}
+    empty = page("explore.html.j2", data={**data, "looks": {}}, kept=(), **about)
     looks, kept = _looks(found.looks, LIMIT - len(empty.encode()))
-    return page("explore.html.j2", data={**data, "looks": looks}, kept=kept, **shown)
+    return page("explore.html.j2", data={**data, "looks": looks}, kept=kept, **about)
 
 
 def _title(found: Exploration) -> str:
@@ -206,13 +208,13 @@ def _looks(looks: Looks | str, room: int) -> tuple[dict[str, Any], tuple[str, ..
     if isinstance(looks, str):
         return {"reason": looks}, ()
     kept = _kept(looks, room)
-    blocks = list(kept.answer)
+    numbers = list(kept.answer)
     written = {
-        "blocks": [[block, kept.answer[block].shape[0], kept.tokens[block].shape[1]] for block in blocks],
+        "blocks": [[block, kept.answer[block].shape[0], kept.tokens[block].shape[1]] for block in numbers],
         "reasons": {str(block): reason for block, reason in looks.lacking.items()},
         "queries": list(kept.queries),
-        "answer": _rows(kept.answer[block] for block in blocks),
-        "tokens": _rows(kept.tokens[block] for block in blocks),
+        "answer": _rows(kept.answer[block] for block in numbers),
+        "tokens": _rows(kept.tokens[block] for block in numbers),
     }
     return written, kept.notes
 

@@ -6,6 +6,7 @@ const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeA
 const floats = (text) => new Float32Array(bytes(text).buffer);
 const shares = (text) => Float32Array.from(new Uint16Array(bytes(text).buffer), (step) => step / 65535);
 const { cells, blocks, looks, lens, effects } = data;
+const beside = data.words.every(([, , image]) => image < 0);
 
 // The numbers, as the page was given them.
 
@@ -187,6 +188,7 @@ function drawSheets() {
     stage.setAttribute("aria-label", `${sheet.title}; arrow keys move from place to place, Enter holds one`);
     const [west, north, east, south] = sheet.view;
     const width = east - west, height = south - north;
+    stage.style.maxWidth = `${Math.min(30 * width / height, sheet.over ? 34 : 2.6 * width)}rem`;
     const picture = data.pictures[sheet.image];
     if (sheet.over) {
       const image = made("img", undefined, stage);
@@ -293,7 +295,7 @@ const headName = () => state.head < 0 ? "mean over heads" : `head ${state.head}`
 const shown = () => state.map === "attention" ? `Attention of ${who()}, block ${state.block}, ${headName()}` : state.map === "lens" ? `How much a place reads as the answer behind block ${state.block}` : `Effect of the stream that enters block ${state.block}`;
 function named(cell) {
   const { sheet, place } = spots.get(cell);
-  return `place ${place + 1} of ${sheet.title.split(":")[0]}`;
+  return `place ${place + 1}${data.sheets.length > 1 ? ` of ${sheet.title.split(":")[0]}` : ""}`;
 }
 function pixels(cell) {
   const { sheet, box } = spots.get(cell);
@@ -308,7 +310,9 @@ function tell(values) {
     return;
   }
   const sum = values.reduce((whole, one) => whole + one, 0);
-  const more = state.map === "attention" ? `: ${(100 * sum).toFixed(1)} % of it goes to the picture${data.pictures.length > 1 ? "s" : ""}, the rest to other tokens.` : ".";
+  const where = `the picture${data.pictures.length > 1 ? "s" : ""}`;
+  const share = beside ? `this block attends to nothing but ${where}` : `${(100 * sum).toFixed(1)} % of it goes to ${where}, the rest to other tokens`;
+  const more = state.map === "attention" ? `: ${share}.` : ".";
   says.textContent = shown() + more;
 }
 
@@ -386,7 +390,8 @@ function listBlocks() {
     made("td", mean === null ? "no pattern" : written(mean), line);
     const index = words ? ranked(lens.layers, block) : -1;
     const read = index < 0 ? [] : Array.from({ length: lens.top }, (_, place) => (index * cells + state.cell) * lens.top + place);
-    made("td", read.map((spot) => `${seen(lens.words[words.tokens[spot]])} ${words.probabilities[spot].toFixed(2)}`).join(", ") || "\u2013", line);
+    const told = made("td", read.length ? undefined : "\u2013", line);
+    for (const spot of read) made("span", `${seen(lens.words[words.tokens[spot]])} ${words.probabilities[spot].toFixed(2)}`, told);
     made("td", index < 0 ? "\u2013" : written(words.watched[index * cells + state.cell]), line);
     const effect = taken(patched, effects.layers, block);
     const cell = made("td", effect ? written(effect[state.cell]) : "\u2013", line);
