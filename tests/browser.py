@@ -9,7 +9,6 @@ import os
 import shutil
 import subprocess
 from base64 import b64decode
-from fcntl import F_DUPFD_CLOEXEC, fcntl
 from io import BytesIO
 from select import select
 from time import monotonic
@@ -22,7 +21,7 @@ FLAGS = (
     *("--no-first-run", "--disable-extensions", "--disable-background-networking", "--disable-component-update"),
     *("--disable-sync", "--remote-debugging-pipe", "--force-color-profile=srgb"),
 )
-PATIENCE = 60
+PATIENCE = 120
 KEYS = {
     **{f"Arrow{name}": code for name, code in (("Left", 37), ("Up", 38), ("Right", 39), ("Down", 40))},
     **{"Enter": 13, "Escape": 27, "Tab": 9, "Home": 36, "End": 35},
@@ -37,18 +36,13 @@ class Browser:
     """
 
     def __init__(self, folder):
-        # The browser reads its commands from descriptor 3 and answers on 4; ours are out of that way.
-        command, self._into = (fcntl(end, F_DUPFD_CLOEXEC, 10) for end in os.pipe())
-        self._out, answer = (fcntl(end, F_DUPFD_CLOEXEC, 10) for end in os.pipe())
-
-        def wired():
-            os.dup2(command, 3)
-            os.dup2(answer, 4)
-
+        command, self._into = os.pipe()
+        self._out, answer = os.pipe()
+        # The browser reads its commands from descriptor 3 and answers on 4, wherever ours are.
+        wired = f'exec "$0" "$@" 3</proc/self/fd/{command} 4>/proc/self/fd/{answer}'
         self._process = subprocess.Popen(
-            [CHROMIUM, *FLAGS, f"--user-data-dir={folder}"],
-            close_fds=False,
-            preexec_fn=wired,
+            ["sh", "-c", wired, CHROMIUM, *FLAGS, f"--user-data-dir={folder}"],
+            pass_fds=(command, answer),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )

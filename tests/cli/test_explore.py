@@ -813,7 +813,8 @@ def test_the_command_refuses_what_cannot_work_before_it_loads(pictures, tmp_path
 
 
 def test_the_command_says_why_a_text_model_shows_no_picture(pictures, tmp_path):
-    build_text().save_pretrained(tmp_path / "llama")
+    # There are no weights to load before it says so.
+    ROWS["llama"].config().save_pretrained(tmp_path / "llama")
     build.tokenizer("shapes-llava").save_pretrained(tmp_path / "llama")
     clean = ("--image", pictures / "clean.png", "--prompt", "what?")
     said = refused("--checkpoint", tmp_path / "llama", *clean, "--out", tmp_path / "page.html")

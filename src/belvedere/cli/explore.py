@@ -64,7 +64,7 @@ def _explored(where: str, loading: dict[str, Any], asked: dict[str, Any], out: P
     """Gather, write, and say what came out."""
     from belvedere import StandardizedTransformer, report
 
-    model = StandardizedTransformer(where, dispatch=True, **loading)
+    model = StandardizedTransformer(where, **loading)
     found = report.explore(model, **asked)
     written = report.explorer(found)
     _write(out, written)

@@ -143,6 +143,8 @@ def explore(
     """
     if isinstance(model.vision, NoVision):
         raise Unavailable("vision", str(model.vision.no_images()))
+    # What is refused without the weights is refused before they load.
+    model.dispatch()
     pictures = _opened(images)
     others = None if corrupt is None else _opened(corrupt)
     shown = asked(model, prompt, pictures)
