@@ -20,7 +20,7 @@ from belvedere.cli import app
 from belvedere.experiments import LensResult, PatchResult
 from belvedere.report import Candidate, Exploration, Looks, Sheet, Word, explore, explorer
 from belvedere.report.exploration import CELLS, _spaced
-from belvedere.report.explorer import LIMIT
+from belvedere.report.explored import LIMIT
 from belvedere.report.sheets import sheets_of
 from belvedere.shapes import build
 from belvedere.testing import ROWS, tiny

@@ -8,7 +8,7 @@ as JSON or as a page. `cases` makes a pair of inputs, `story` runs the patching 
 from belvedere.report.cases import Case, Token, picture_case, shapes_case
 from belvedere.report.demo import write
 from belvedere.report.exploration import Candidate, Exploration, Word, explore
-from belvedere.report.explorer import explorer
+from belvedere.report.explored import explorer
 from belvedere.report.formats import FORMATS, as_renderable
 from belvedere.report.looked import Looks
 from belvedere.report.matrix import Matrix, support_matrix
