@@ -3,7 +3,7 @@
 import json
 import re
 from base64 import b64decode
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -483,6 +483,26 @@ def test_what_no_page_can_hold_is_left_out_and_said():
     assert len(huge.encode()) < FIVE_MB
     assert "the mean over heads, of the answer too" in huge
     assert FIVE_MB > LIMIT
+
+
+def test_what_a_token_spells_is_text_and_nothing_else(browser, tmp_path):
+    found = synthetic(text=4, cells=9, blocks=2, heads=2)
+    wicked = "</script><img src=x onerror=document.title='taken'>"
+    answer = Candidate(token=0, text="\n", probability=0.5)
+    words = tuple(replace(word, text=wicked) if word.image < 0 else word for word in found.words)
+    page = explorer(replace(found, words=words, answer=answer, candidates=(answer,), model=wicked, question=wicked))
+    assert wicked not in page
+    file = tmp_path / "page.html"
+    file.write_text(page)
+    browser.size(1100, 900)
+    browser.look()
+    browser.open(file)
+    assert browser.run("document.querySelectorAll('#tokens button')[1].textContent") == wicked
+    assert browser.run("document.title") != "taken"
+    assert browser.run("document.querySelectorAll('img').length") == 1
+    assert browser.run("document.querySelector('[data-position=answer]').textContent") == "answer: \u21b5"
+    assert browser.run("document.querySelector('b.word').textContent") == '"\\n"'
+    quiet(browser)
 
 
 def test_a_sweep_takes_as_many_blocks_as_it_has_room_for():

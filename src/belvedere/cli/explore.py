@@ -68,8 +68,8 @@ def _explored(where: str, loading: dict[str, Any], asked: dict[str, Any], out: P
     found = report.explore(model, **asked)
     written = report.explorer(found)
     _write(out, written)
-    console = Console()
-    console.print(Text(f"answer: {found.answer.text.strip()} (probability {found.answer.probability:.3f})"))
+    console, answer = Console(), found.answer
+    console.print(Text(f"answer: {answer.text.strip() or repr(answer.text)} (probability {answer.probability:.3f})"))
     for note in found.notes:
         console.print(Text(f"note: {note}"))
     for what, held in (("attention", found.looks), ("words", found.lens), ("effects", found.effects)):
