@@ -22,11 +22,11 @@ __all__ = ["Sheet", "count_of", "sheets_of"]
 
 #: What stands in no grid, in words.
 OUTSIDE: dict[str, str] = {
-    "newline": "newline token(s)",
-    "latent": "latent(s), each made of the whole picture",
-    "cls": "CLS token(s)",
-    "register": "register(s)",
-    "padding": "token(s) of padding",
+    "newline": "newlines",
+    "latent": "latents, each made of the whole picture",
+    "cls": "CLS",
+    "register": "registers",
+    "padding": "padding",
 }
 
 
@@ -65,7 +65,7 @@ def sheets_of(layout: PatchLayout) -> list[Sheet]:
     else:
         # The grids are the same; what the text attends to lacks some of the tower's rows.
         cells, held = layout.patches, layout.arrangements["patches"].placed
-        rest = [_left(arrangement.rest, 0, "row(s) that show no pixels")] if len(arrangement.rest) else []
+        rest = [_left(arrangement.rest, 0, "rows that show no pixels")] if len(arrangement.rest) else []
     found = [
         _in_grid(region, placed, cells.source_box[own].double(), layout.unsourced)
         for region, placed, own in zip(arrangement.regions, arrangement.placed, held, strict=True)
@@ -107,7 +107,7 @@ def _beside(rest: Tensor, cells: Cells) -> Iterator[Sheet]:
 
 def _left(cells: Tensor, image: int, what: str) -> Sheet:
     return Sheet(
-        title=f"picture {image + 1}: {len(cells)} {what}",
+        title=f"picture {image + 1}, {what}: {len(cells)}",
         image=image,
         cells=cells,
         boxes=_squares(len(cells), ceil(sqrt(len(cells)))),
