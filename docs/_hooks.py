@@ -24,6 +24,7 @@ from belvedere.standardized import StandardizedTransformer
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import _explored
 import _pictures
 import _placing
 
@@ -38,11 +39,12 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def on_files(files: Any, config: Any, **_: Any) -> Any:
-    """Add the pictures to the site; mkdocs calls this."""
+    """Add the pictures, and a page to explore one, to the site; mkdocs calls this."""
     from mkdocs.structure.files import File
 
     for name in (*_pictures.PICTURES, *_pictures.FURTHER):
         files.append(File.generated(config, _picture_file(name), content=_pictures.drawn(name)))
+    files.append(File.generated(config, _explored.NAME, content=_explored.made()))
     return files
 
 

@@ -1,4 +1,4 @@
-"""The command line: ``belvedere support``, ``belvedere families``, ``belvedere demo``."""
+"""The command line: ``belvedere support``, ``belvedere families``, ``belvedere demo``, ``belvedere explore``."""
 
 from belvedere.cli.app import app
 

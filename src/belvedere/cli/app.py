@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from belvedere.cli.demo import demo
+from belvedere.cli.explore import explore
 from belvedere.cli.families import families
 from belvedere.cli.support import support
 
@@ -22,6 +23,7 @@ app = typer.Typer(
 app.command()(support)
 app.add_typer(families, name="families")
 app.command()(demo)
+app.command()(explore)
 
 
 def _version(asked: bool) -> None:

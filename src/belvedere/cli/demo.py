@@ -16,7 +16,7 @@ from belvedere.cli.refusals import ArgumentError, refusals, resolved
 if TYPE_CHECKING:
     from belvedere.report import Answer, Case, Finding, Story
 
-__all__ = ["demo"]
+__all__ = ["demo", "keep_to_one_thread"]
 
 
 def demo(
@@ -41,7 +41,7 @@ def demo(
         _check(checkpoint, own, other)
         if out.exists() and not out.is_dir():
             raise ArgumentError(f"--out: {str(out)!r} is a file; pass a folder")
-        _keep_to_one_thread(checkpoint)
+        keep_to_one_thread(checkpoint)
         where = resolved(checkpoint)
         from belvedere import StandardizedTransformer
         from belvedere.report import shapes_case, tell, write
@@ -56,7 +56,7 @@ def demo(
         console.print(Text(f"report: {write(story, out)}"))
 
 
-def _keep_to_one_thread(checkpoint: str) -> None:
+def keep_to_one_thread(checkpoint: str) -> None:
     """Models as small as the package's own run slower on several threads, which wait for each other."""
     import torch
 
