@@ -127,6 +127,7 @@ __all__ = [
     "VisionPattern",
     "VisionQueries",
     "VisionValues",
+    "all_axes",
     "axes",
     "shape",
 ]
@@ -135,6 +136,12 @@ __all__ = [
 def axes(layout: Any) -> tuple[str, ...]:
     """The axis names of one tensor layout: ``axes(Residual)`` is ``("batch", "seq", "hidden")``."""
     return tuple(str(layout.dim_str).split())
+
+
+def all_axes() -> tuple[str, ...]:
+    """Every axis name of every layout, in the order in which they are first used."""
+    tensors = (held for name, held in globals().items() if name in __all__ and hasattr(held, "dim_str"))
+    return tuple(dict.fromkeys(name for layout in tensors for name in axes(layout)))
 
 
 def shape(name: str) -> str:

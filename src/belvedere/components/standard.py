@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from difflib import get_close_matches
+import re
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, ClassVar
 
@@ -11,9 +11,11 @@ from greenlet import getcurrent
 from nnsight.intervention.envoy import Envoy
 from nnsight.intervention.source import install_controller
 
+from belvedere import layouts
 from belvedere.components.calls import Called
 from belvedere.descriptors import KeptValue, Value
 from belvedere.operations import install
+from belvedere.spelling import did_you_mean, meant, nearest
 
 __all__ = ["NoName", "Note", "Standard", "blocks"]
 
@@ -143,26 +145,34 @@ class Standard(Envoy):
         except AttributeError as error:
             if name.startswith("_") or "_child_map" not in self.__dict__:
                 raise
-            raise NoName(lambda: f"{self.name or 'the model'} has no {name!r}{self._hint(name)}") from error
+            raise NoName(lambda: f"{self.name or 'the model'} has no {name!r}{self.hint(name)}") from error
 
     def __setattr__(self, name: str, written: Any) -> None:
         """Write a value; inside a trace, a name that is none here is refused, or the write would vanish."""
         running = getattr(getcurrent(), "mediator", None) is not None
         if running and not name.startswith("_") and name not in vars(self) and not hasattr(type(self), name):
-            raise AttributeError(f"{self.name or 'the model'} has no value {name!r} to write{self._hint(name)}")
+            raise AttributeError(f"{self.name or 'the model'} has no value {name!r} to write{self.hint(name)}")
         super().__setattr__(name, written)
 
-    def _hint(self, name: str) -> str:
-        """Where a value of this name is, or the nearest one here."""
-        elsewhere = [
-            f"{below.name}.{name}"
-            for below in self.modules()
-            if isinstance(below, Standard) and below is not self and name in below.values()
-        ]
-        if elsewhere:
-            return f"; it is a value of {elsewhere[0].rpartition('.')[0]}"
-        near = get_close_matches(name, [*self.values(), *self._child_map, *self._aliases], n=1)
-        return f"; did you mean {near[0]!r}?" if near else ""
+    def hint(self, name: str) -> str:
+        """For the end of a message: where a value of this name is, or the nearest name here or below."""
+        below = [one for one in self.modules() if isinstance(one, Standard) and one is not self]
+        # Of one block's parts the number is known; of the parts of a stack any block's will do.
+        places = {host: host.name if "[" in self.name else re.sub(r"\[\d+\]", "[i]", host.name) for host in below}
+        places |= {host: host.name for host in self._above()}
+        having = [where or "the model" for host, where in places.items() if name in host.values()]
+        if having:
+            return f"; it is a value of {' and '.join(dict.fromkeys(having))}"
+        deeper = {found: f"{places[host]}.{found}" for host in below for found in host.values()}
+        own = [*self.values(), *self._child_map, *self._aliases, *_public(type(self))]
+        near = nearest(name, [*own, *deeper])
+        return "" if near is None else meant(near if near in own else deeper[near])
+
+    def _above(self) -> Iterator[Standard]:
+        above = self.host
+        while above is not None:
+            yield above
+            above = above.host
 
     def call(self, number: int) -> Called:
         """The values of this envoy, or of what is below it, at one of several calls of a forward.
@@ -233,7 +243,15 @@ class Standard(Envoy):
             if axis in above.AXES:
                 return int(getattr(above, above.AXES[axis]))
             above = above.host
+        if axis not in (known := layouts.all_axes()):
+            raise ValueError(f"no layout has an axis {axis!r}{did_you_mean(axis, known)}")
         raise ValueError(f"the size of axis {axis!r} is not fixed by the checkpoint: read it off a value's shape")
+
+
+def _public(kind: type) -> list[str]:
+    """What Belvedere's own classes give an envoy beside its values: sizes and methods."""
+    ours = (klass for klass in kind.__mro__ if klass.__module__.startswith("belvedere."))
+    return [name for klass in ours for name in vars(klass) if name.islower() and not name.startswith("_")]
 
 
 def _of_any_run(operation: str) -> str:

@@ -28,6 +28,7 @@ from typing import Any
 from belvedere.errors import UnsupportedFamily
 from belvedere.families.declined import DECLINED, reason
 from belvedere.families.facts import DEFAULT_ROWS, DEFAULT_TEXT, DEFAULT_TOWER, Rows, Wrapper
+from belvedere.spelling import did_you_mean
 
 __all__ = ["DECLINED", "PARTS", "Family", "Rows", "Wrapper", "compose", "known", "lookup", "register"]
 
@@ -118,7 +119,7 @@ def register(shelf: str, model_type: str, entry: Any) -> None:
         ValueError: There is no such shelf, or the entry lacks what that shelf needs.
     """
     if shelf not in PARTS:
-        raise ValueError(f"no shelf {shelf!r}; shelves: {', '.join(PARTS)}")
+        raise ValueError(f"no shelf {shelf!r}; shelves: {', '.join(PARTS)}{did_you_mean(shelf, PARTS)}")
     needed = ("WRAPPER",) if shelf == "wrappers" else ("RENAME", "ENVOYS")
     missing = [name for name in needed if not hasattr(entry, name)]
     if missing:
