@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from belvedere.components.listed import Blocks
+from belvedere.components.block_list import Blocks
 from belvedere.components.standard import Standard
 
 __all__ = ["Stack", "Text"]

@@ -224,12 +224,10 @@ def _blocks_of(model: StandardizedTransformer, path: str) -> Sequence[Any]:
 
 def _paths(model: StandardizedTransformer) -> list[str]:
     """The paths of all values that can be patched."""
-    tower = (
-        []
-        if isinstance(model.vision, NoVision)
-        else [FEATURES, *(TOWER + name for name in _patchable(list(model.vision.layers)))]
-    )
-    return [*(TEXT + name for name in _patchable(list(model.layers))), *tower]
+    text = [TEXT + name for name in _patchable(list(model.layers))]
+    if isinstance(model.vision, NoVision):
+        return text
+    return [*text, FEATURES, *(TOWER + name for name in _patchable(list(model.vision.layers)))]
 
 
 def _parts(block: Any) -> list[Standard]:
