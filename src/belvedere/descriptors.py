@@ -76,6 +76,8 @@ class Value(eproperty, Generic[T]):
         unavailable: A reason why it cannot be had, or a function of the host that returns one or ``None``.
         read_only: What to write instead, for a value that cannot be written.
         description: The few words that ``repr(model)`` prints.
+        recomputed: What it is computed from when it is read, where the forward need not make such a tensor itself;
+            empty for the model's own.
 
     Raises:
         Unavailable: On a read or a write, where the checkpoint does not have it.
@@ -93,8 +95,10 @@ class Value(eproperty, Generic[T]):
         unavailable: Reason = None,
         read_only: str = "",
         description: str = "",
+        recomputed: str = "",
     ) -> None:
         super().__init__(key="", description=description or None)
+        self.recomputed = recomputed
         self.at = at
         self.select: Select = select or Whole()
         self.unavailable = unavailable
@@ -329,6 +333,7 @@ def value(
     unavailable: Reason = None,
     read_only: str = "",
     description: str = "",
+    recomputed: str = "",
 ) -> Callable[[Callable[..., T]], Value[T]]:
     """Declare a `Value` on a component, with the decorated function as its view; see `Value` for the arguments."""
 
@@ -338,6 +343,7 @@ def value(
             "unavailable": unavailable,
             "read_only": read_only,
             "description": description,
+            "recomputed": recomputed,
         }
         if restore is not None:
             given["restore"] = restore

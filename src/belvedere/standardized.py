@@ -16,6 +16,7 @@ from belvedere import families, loading
 from belvedere.batching import ImageBatcher
 from belvedere.components import NoVision, Standard
 from belvedere.components.gathering import block_support, stack_support
+from belvedere.components.listing import Support
 from belvedere.components.scatter import RootScatter
 from belvedere.components.vision import root_input
 from belvedere.descriptors import KeptValue, value
@@ -282,6 +283,7 @@ class StandardizedTransformer(Interventions, TextSizes, Standard, TransformersMo
         select=LogitsPart("logits"),
         read_only="it follows from the logits; write logits",
         description="probabilities of the token after the prompt",
+        recomputed="the logits at each prompt's last token, by a softmax",
     )
     def next_token_probs(self, logits: Tensor) -> NextTokenProbs:
         """The softmax of the logits at each row's last token that is no padding."""
@@ -317,7 +319,8 @@ class StandardizedTransformer(Interventions, TextSizes, Standard, TransformersMo
             ``{value: None}`` where it reads, ``{value: reason}`` where it does not, ``{value: {block: reason}}`` where
             only some blocks do not. Names are standard paths: ``logits``, ``layers.mlp_output``,
             ``vision.image_features``,
-            ``vision.layers.attention_queries``. A tower that no picture reaches has no rows.
+            ``vision.layers.attention_queries``. A tower that no picture reaches has no rows. A path that is no key of
+            it raises a ``KeyError`` that names the nearest.
         """
         if layer is not None and not -self.num_layers <= layer < self.num_layers:
             raise ValueError(
@@ -327,7 +330,7 @@ class StandardizedTransformer(Interventions, TextSizes, Standard, TransformersMo
             return block_support(self.layers[layer], notes=notes)
         stack = self.get(self._mounts_path())
         own = super().support(notes=notes)
-        return {**own, **stack_support(stack, "", notes=notes), **self.vision.support(notes=notes)}
+        return Support({**own, **stack_support(stack, "", notes=notes), **self.vision.support(notes=notes)})
 
     def layout(self, data: Any = None, *, sizes: Any = None, **keywords: Any) -> PatchLayout:
         """Where the patches and image tokens of an input are; made from its encoding, without a forward.

@@ -99,8 +99,8 @@ def lookup(shelf: str, model_type: str) -> Any:
     if model_type in _outside(shelf):
         return _outside(shelf)[model_type].load()
     if model_type not in _files(shelf):
-        cause = (reason(model_type) or "") if shelf == "wrappers" else ""
-        raise UnsupportedFamily(PARTS[shelf], model_type, known(shelf), cause)
+        # A type whose config has no vision part is looked up as a text stack, and is declined for the same cause.
+        raise UnsupportedFamily(PARTS[shelf], model_type, known(shelf), reason(model_type) or "")
     return import_module(f"belvedere.families.{shelf}.{model_type}")
 
 
