@@ -18,6 +18,7 @@ from belvedere.components import NoVision, Standard
 from belvedere.components.gathering import block_support, stack_support
 from belvedere.components.listing import Support
 from belvedere.components.scatter import RootScatter
+from belvedere.components.summary import of_model
 from belvedere.components.vision import root_input
 from belvedere.descriptors import KeptValue, value
 from belvedere.errors import InputError, Unavailable
@@ -182,6 +183,10 @@ class StandardizedTransformer(Interventions, TextSizes, Standard, TransformersMo
             # A multimodal pipeline keeps its tokenizer inside the processor.
             self.tokenizer = getattr(self.processor, "tokenizer", None)
             self._configure_tokenizer()
+
+    def __repr__(self) -> str:
+        """The model on one screen; `tree` is the whole of it."""
+        return of_model(self)
 
     # What the root knows of its parts
 

@@ -124,20 +124,18 @@ class Standard(Envoy):
         """Why nothing of this envoy reaches the logits; ``None`` where it does."""
         return None if self.host is None else self.host.unread()
 
+    def tree(self) -> str:
+        """Every module below this one, by standard and native name, and every value with its shape, to print.
+
+        Those that do not read are named together; `support` says why.
+        """
+        from belvedere.components.tree import tree
+
+        return tree(self)
+
     def __repr__(self) -> str:
-        """The module tree as nnsight shows it, with this envoy's values; those that do not read are named together."""
-        shown = str(super().__repr__())
-        for entry in self.values().values():
-            if entry.reason(self) is None and (said := self.remark(str(entry.name))) is not None:
-                before, line, after = shown.rpartition(f"\n  {entry}\n")
-                shown = f"{before}\n  {entry} (note: {said})\n{after}" if line else shown
-        missing = [entry for entry in self.values().values() if entry.reason(self) is not None]
-        for entry in missing:
-            # Children come first in the text, so the last such line is this envoy's own.
-            before, line, after = shown.rpartition(f"\n  {entry}\n")
-            shown = f"{before}\n{after}" if line else shown
-        names = ", ".join(str(entry.name) for entry in missing)
-        return f"{shown[:-1]}  (not here, see support()): {names}\n)" if names else shown
+        """`tree`, or less where an envoy has a summary of its own."""
+        return self.tree()
 
     def __getattr__(self, name: str) -> Any:
         try:
