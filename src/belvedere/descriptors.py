@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from inspect import getdoc
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import torch
@@ -109,6 +110,7 @@ class Value(eproperty, Generic[T]):
         """Adopt the view and its name."""
         super().__call__(read)
         self.description: str | None = self.description or (read.__doc__ or "").split("\n")[0].rstrip(".")
+        self.__doc__ = f"{self.layout} {layouts.shape(self.layout)}\n\n{getdoc(read)}".strip()
         return self
 
     @property
@@ -167,7 +169,7 @@ class Value(eproperty, Generic[T]):
         if getattr(getcurrent(), "mediator", None) is None:
             raise ValueError(
                 f"{self.path(host)} exists while the model runs: read it inside `with model.trace(...):` "
-                "and keep it by `.save()`"
+                f"and keep it by `.save()`; `model.describe({self.path(host)!r})` says what it is"
             )
         if not isinstance(self, KeptValue) and (idle := host.idle(str(self.name))) is not None:
             raise InputError(f"{self.path(host)} has no value in this trace: {idle}")

@@ -25,6 +25,7 @@ An axis name means one thing everywhere:
     of a mixture: all experts, and those that one token is sent to.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from jaxtyping import Bool, Float, Int
@@ -129,6 +130,7 @@ __all__ = [
     "VisionValues",
     "all_axes",
     "axes",
+    "axes_of",
     "shape",
 ]
 
@@ -144,12 +146,30 @@ def all_axes() -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for layout in tensors for name in axes(layout)))
 
 
-def shape(name: str) -> str:
-    """How a layout is printed: ``shape("Residual")`` is ``"[batch, seq, hidden]"``, lists and pairs likewise."""
+def axes_of(name: str) -> tuple[str, ...]:
+    """The axis names of a layout by its name, of all tensors of a list or a pair; empty for what is no layout."""
+    if name not in __all__:
+        return ()
+    layout = globals()[name]
+    parts = [layout] if hasattr(layout, "dim_str") else layout.__args__
+    return tuple(dict.fromkeys(axis for part in parts for axis in axes(part)))
+
+
+def shape(name: str, sizes: Mapping[str, int] | None = None) -> str:
+    """How a layout is printed: ``shape("Residual")`` is ``"[batch, seq, hidden]"``, lists and pairs likewise.
+
+    Args:
+        name: The layout's name.
+        sizes: Sizes of axes to print beside their names: ``"[batch, seq, hidden=96]"``.
+    """
     if name not in __all__:
         return ""
     layout = globals()[name]
     if hasattr(layout, "dim_str"):
-        return f"[{', '.join(axes(layout))}]"
-    parts = ", ".join(f"[{', '.join(axes(part))}]" for part in layout.__args__)
+        return _printed(layout, sizes or {})
+    parts = ", ".join(_printed(part, sizes or {}) for part in layout.__args__)
     return f"list of {parts}" if layout.__origin__ is list else f"({parts})"
+
+
+def _printed(layout: Any, sizes: Mapping[str, int]) -> str:
+    return f"[{', '.join(f'{axis}={sizes[axis]}' if axis in sizes else axis for axis in axes(layout))}]"

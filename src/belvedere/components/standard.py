@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from greenlet import getcurrent
 from nnsight.intervention.envoy import Envoy
@@ -16,6 +17,9 @@ from belvedere.components.calls import Called
 from belvedere.descriptors import KeptValue, Value
 from belvedere.operations import install
 from belvedere.spelling import did_you_mean, meant, nearest
+
+if TYPE_CHECKING:
+    from belvedere.components.describing import Descriptions
 
 __all__ = ["NoName", "Note", "Standard", "blocks"]
 
@@ -37,6 +41,18 @@ class Note(str):
     __slots__ = ()
 
 
+class Help:
+    """The docstring of a class as it is, and of an envoy with its own values: what `help` and ``?`` show."""
+
+    def __init__(self, written: str | None) -> None:
+        self.written = written
+
+    def __get__(self, host: Standard | None, owner: type) -> str | None:
+        if host is None or "_child_map" not in vars(host):
+            return self.written
+        return f"{inspect.cleandoc(inspect.getdoc(owner) or '')}\n\n{host.describe()}\n"
+
+
 class Standard(Envoy):
     """An envoy whose values have standard names.
 
@@ -54,6 +70,10 @@ class Standard(Envoy):
     AXES: ClassVar[dict[str, str]] = {}
     NOTES: ClassVar[dict[str, str]] = {}
     ENTERS: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        document(cls)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -133,9 +153,35 @@ class Standard(Envoy):
 
         return tree(self)
 
+    def describe(self, path: str = "") -> Descriptions:
+        """What a value means, its shape here, its place in the order of the forward, whether it can be written.
+
+        It needs no run::
+
+            model.describe("layers.layer_output")
+            model.describe("vision.layers[0].self_attn")
+            model.layers[3].mlp.describe()
+
+        Args:
+            path: A value, with or without block number and part, or a part, for all its values; by default all values
+                of this envoy itself.
+
+        Raises:
+            ValueError: There is no such value or part; the message names the nearest.
+            Unavailable: It is of a tower, and there is none.
+        """
+        from belvedere.components.describing import describe
+
+        return describe(self, path)
+
     def __repr__(self) -> str:
         """`tree`, or less where an envoy has a summary of its own."""
         return self.tree()
+
+    def __dir__(self) -> list[str]:
+        """What a notebook completes: parts, sizes, methods, and the values that read here."""
+        missing = {name for name, found in self.values().items() if found.reason(self) is not None}
+        return [name for name in super().__dir__() if name not in missing]
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -244,6 +290,14 @@ class Standard(Envoy):
         if axis not in (known := layouts.all_axes()):
             raise ValueError(f"no layout has an axis {axis!r}{did_you_mean(axis, known)}")
         raise ValueError(f"the size of axis {axis!r} is not fixed by the checkpoint: read it off a value's shape")
+
+
+def document(kind: Any) -> None:
+    """Let `help` of an envoy of a kind show its values."""
+    kind.__doc__ = Help(vars(kind).get("__doc__"))
+
+
+document(Standard)
 
 
 def _public(kind: type) -> list[str]:
