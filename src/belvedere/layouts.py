@@ -19,6 +19,8 @@ An axis name means one thing everywhere:
 ``heads``, ``kv_heads``, ``head_dim``
     of a softmax attention; ``key_heads``, ``value_heads``, ``key_dim`` and ``value_dim`` of a recurrent mixer;
     ``value_dim`` too of an attention whose values are not as wide as its keys.
+``pairs``
+    half of ``head_dim``: the pairs of dimensions that are turned together.
 ``segment``
     patches that attend to each other: a picture, a frame or a window.
 ``experts``, ``routed``
@@ -74,6 +76,8 @@ SegmentPattern = Float[Tensor, "heads segment segment"]
 SegmentPatterns = list[SegmentPattern]
 RotaryTable = Float[Tensor, "patches head_dim"]
 Rotary = tuple[RotaryTable, RotaryTable]
+PairedRotaryTable = Float[Tensor, "patches pairs"]
+PairedRotary = tuple[PairedRotaryTable, PairedRotaryTable]
 PaddedRotaryTable = Float[Tensor, "images patches head_dim"]
 PaddedRotary = tuple[PaddedRotaryTable, PaddedRotaryTable]
 MergedPatches = Float[Tensor, "image_tokens merged_hidden"]
@@ -106,6 +110,8 @@ __all__ = [
     "NextTokenProbs",
     "PaddedRotary",
     "PaddedRotaryTable",
+    "PairedRotary",
+    "PairedRotaryTable",
     "Patches",
     "Pattern",
     "PerLayerInput",
