@@ -28,6 +28,7 @@ from belvedere.geometry import PatchLayout
 from belvedere.inputs import Invoke, encode, show
 from belvedere.interleaving import Interleaver
 from belvedere.interventions import Interventions
+from belvedere.kernels import hold_back_vain_advice
 from belvedere.layouts import AttentionMask, Logits, NextTokenProbs, Residual, TokenIds
 from belvedere.locating import locate, locate_videos
 from belvedere.pictures import Pictures, count_pictures
@@ -93,6 +94,7 @@ class StandardizedTransformer(Interventions, TextSizes, Standard, TransformersMo
     ) -> None:
         if family is not None and not isinstance(family, Mapping):
             raise ValueError(f"family={family!r}: pass the parts by name, such as {{'text': 'llama'}}")
+        hold_back_vain_advice()
         self.source_config = loading.read_config(checkpoint, kwargs)
         self.family = families.compose(self.source_config, **(family or {}))
         self.task = loading.choose_task(self.family, task)

@@ -14,7 +14,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 LAYERS = (
     ("spelling",),
     ("errors",),
-    ("geometry", "gradients", "head", "interleaving", "operations", "select", "shapes", "sizes"),
+    ("geometry", "gradients", "head", "interleaving", "kernels", "operations", "select", "shapes", "sizes"),
     ("edits", "interventions", "layouts", "staged"),
     ("written",),
     ("descriptors",),
