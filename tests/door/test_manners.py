@@ -79,6 +79,7 @@ def test_native_names_and_the_module_s_own_attributes_keep_working(llava):
     assert len(llava.layers) == 3
     assert llava.layers[-1] is llava.layers[2]
     assert [block.number for block in llava.layers] == [0, 1, 2]
+    assert [block.number for block in llava.layers[1:]] == [1, 2]
     assert not llava.training
     with llava.trace(**inputs()):
         native = llava.model.language_model.layers[1].output.save()

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 from greenlet import getcurrent
 from nnsight.intervention.envoy import Envoy
 
 from belvedere.components.standard import NoName, Standard
 
+if TYPE_CHECKING:
+    from belvedere.components.layer import Layer
+    from belvedere.components.vision_block import VisionLayer
+
 __all__ = ["Blocks"]
 
 
 class Blocks(Envoy):
     """The blocks of a stack, by number: ``model.layers[3]``, ``model.layers[-1]``, ``for block in model.layers``."""
+
+    # What a notebook completes after `model.layers[0].` is read off this annotation.
+    @overload
+    def __getitem__(self, key: int) -> Layer | VisionLayer: ...
+    @overload
+    def __getitem__(self, key: Any) -> Any: ...
+    def __getitem__(self, key: Any) -> Any:
+        """One block by its number, or a list of several by a slice."""
+        return super().__getitem__(key)
 
     def __getattr__(self, name: str) -> Any:
         try:
