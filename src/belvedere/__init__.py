@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -56,7 +57,11 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'belvedere' has no attribute {name!r}")
     home = _HOMES[name]
-    return import_module(f"belvedere.{name}") if home is None else getattr(import_module(f"belvedere.{home}"), name)
+    with warnings.catch_warnings():
+        # tqdm, when transformers first imports it in a notebook without ipywidgets; its bars are plain text then.
+        warnings.filterwarnings("ignore", message="IProgress not found")
+        found = import_module(f"belvedere.{home or name}")
+    return found if home is None else getattr(found, name)
 
 
 def __dir__() -> list[str]:

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from inspect import getdoc
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import torch
@@ -76,6 +77,8 @@ class Value(eproperty, Generic[T]):
         unavailable: A reason why it cannot be had, or a function of the host that returns one or ``None``.
         read_only: What to write instead, for a value that cannot be written.
         description: The few words that ``repr(model)`` prints.
+        recomputed: What it is computed from when it is read, where the forward need not make such a tensor itself;
+            empty for the model's own.
 
     Raises:
         Unavailable: On a read or a write, where the checkpoint does not have it.
@@ -93,8 +96,10 @@ class Value(eproperty, Generic[T]):
         unavailable: Reason = None,
         read_only: str = "",
         description: str = "",
+        recomputed: str = "",
     ) -> None:
         super().__init__(key="", description=description or None)
+        self.recomputed = recomputed
         self.at = at
         self.select: Select = select or Whole()
         self.unavailable = unavailable
@@ -105,6 +110,7 @@ class Value(eproperty, Generic[T]):
         """Adopt the view and its name."""
         super().__call__(read)
         self.description: str | None = self.description or (read.__doc__ or "").split("\n")[0].rstrip(".")
+        self.__doc__ = f"{self.layout} {layouts.shape(self.layout)}\n\n{getdoc(read)}".strip()
         return self
 
     @property
@@ -163,7 +169,7 @@ class Value(eproperty, Generic[T]):
         if getattr(getcurrent(), "mediator", None) is None:
             raise ValueError(
                 f"{self.path(host)} exists while the model runs: read it inside `with model.trace(...):` "
-                "and keep it by `.save()`"
+                f"and keep it by `.save()`; `model.describe({self.path(host)!r})` says what it is"
             )
         if not isinstance(self, KeptValue) and (idle := host.idle(str(self.name))) is not None:
             raise InputError(f"{self.path(host)} has no value in this trace: {idle}")
@@ -329,6 +335,7 @@ def value(
     unavailable: Reason = None,
     read_only: str = "",
     description: str = "",
+    recomputed: str = "",
 ) -> Callable[[Callable[..., T]], Value[T]]:
     """Declare a `Value` on a component, with the decorated function as its view; see `Value` for the arguments."""
 
@@ -338,6 +345,7 @@ def value(
             "unavailable": unavailable,
             "read_only": read_only,
             "description": description,
+            "recomputed": recomputed,
         }
         if restore is not None:
             given["restore"] = restore

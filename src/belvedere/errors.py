@@ -16,6 +16,8 @@
 
 from collections.abc import Iterable
 
+from belvedere.spelling import did_you_mean
+
 __all__ = ["InputError", "Unavailable", "UnsupportedFamily", "WriteError"]
 
 
@@ -50,12 +52,18 @@ class UnsupportedFamily(ValueError):  # noqa: N818 - named for what it says, as 
         self.part, self.model_type, self.known, self.cause = part, model_type, tuple(known), cause
         super().__init__(part, model_type, self.known, cause)
 
+    @property
+    def brief(self) -> str:
+        """What is missing, and why, without the way out."""
+        cause = f" ({self.cause})" if self.cause else ""
+        return f"no {self.part} entry for model_type {self.model_type!r}{cause}"
+
     def __str__(self) -> str:
         shelf = {"text": "text", "tower": "towers", "wrapper": "wrappers"}[self.part]
-        cause = f" ({self.cause})" if self.cause else ""
+        near = did_you_mean(self.model_type, self.known, closeness=0.8)
         return (
-            f"no {self.part} entry for model_type {self.model_type!r}{cause}; "
-            f"known: {', '.join(self.known) or 'none'}. "
+            f"{self.brief}; "
+            f"known: {', '.join(self.known) or 'none'}{near or '.'} "
             f"Register one with belvedere.families.register({shelf!r}, {self.model_type!r}, entry), or pass "
             f"family={{{self.part!r}: <a known type with the same modules>}} for this load"
         )

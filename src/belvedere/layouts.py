@@ -19,12 +19,15 @@ An axis name means one thing everywhere:
 ``heads``, ``kv_heads``, ``head_dim``
     of a softmax attention; ``key_heads``, ``value_heads``, ``key_dim`` and ``value_dim`` of a recurrent mixer;
     ``value_dim`` too of an attention whose values are not as wide as its keys.
+``pairs``
+    half of ``head_dim``: the pairs of dimensions that are turned together.
 ``segment``
     patches that attend to each other: a picture, a frame or a window.
 ``experts``, ``routed``
     of a mixture: all experts, and those that one token is sent to.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from jaxtyping import Bool, Float, Int
@@ -73,6 +76,8 @@ SegmentPattern = Float[Tensor, "heads segment segment"]
 SegmentPatterns = list[SegmentPattern]
 RotaryTable = Float[Tensor, "patches head_dim"]
 Rotary = tuple[RotaryTable, RotaryTable]
+PairedRotaryTable = Float[Tensor, "patches pairs"]
+PairedRotary = tuple[PairedRotaryTable, PairedRotaryTable]
 PaddedRotaryTable = Float[Tensor, "images patches head_dim"]
 PaddedRotary = tuple[PaddedRotaryTable, PaddedRotaryTable]
 MergedPatches = Float[Tensor, "image_tokens merged_hidden"]
@@ -105,6 +110,8 @@ __all__ = [
     "NextTokenProbs",
     "PaddedRotary",
     "PaddedRotaryTable",
+    "PairedRotary",
+    "PairedRotaryTable",
     "Patches",
     "Pattern",
     "PerLayerInput",
@@ -127,7 +134,9 @@ __all__ = [
     "VisionPattern",
     "VisionQueries",
     "VisionValues",
+    "all_axes",
     "axes",
+    "axes_of",
     "shape",
 ]
 
@@ -137,12 +146,36 @@ def axes(layout: Any) -> tuple[str, ...]:
     return tuple(str(layout.dim_str).split())
 
 
-def shape(name: str) -> str:
-    """How a layout is printed: ``shape("Residual")`` is ``"[batch, seq, hidden]"``, lists and pairs likewise."""
+def all_axes() -> tuple[str, ...]:
+    """Every axis name of every layout, in the order in which they are first used."""
+    tensors = (held for name, held in globals().items() if name in __all__ and hasattr(held, "dim_str"))
+    return tuple(dict.fromkeys(name for layout in tensors for name in axes(layout)))
+
+
+def axes_of(name: str) -> tuple[str, ...]:
+    """The axis names of a layout by its name, of all tensors of a list or a pair; empty for what is no layout."""
+    if name not in __all__:
+        return ()
+    layout = globals()[name]
+    parts = [layout] if hasattr(layout, "dim_str") else layout.__args__
+    return tuple(dict.fromkeys(axis for part in parts for axis in axes(part)))
+
+
+def shape(name: str, sizes: Mapping[str, int] | None = None) -> str:
+    """How a layout is printed: ``shape("Residual")`` is ``"[batch, seq, hidden]"``, lists and pairs likewise.
+
+    Args:
+        name: The layout's name.
+        sizes: Sizes of axes to print beside their names: ``"[batch, seq, hidden=96]"``.
+    """
     if name not in __all__:
         return ""
     layout = globals()[name]
     if hasattr(layout, "dim_str"):
-        return f"[{', '.join(axes(layout))}]"
-    parts = ", ".join(f"[{', '.join(axes(part))}]" for part in layout.__args__)
+        return _printed(layout, sizes or {})
+    parts = ", ".join(_printed(part, sizes or {}) for part in layout.__args__)
     return f"list of {parts}" if layout.__origin__ is list else f"({parts})"
+
+
+def _printed(layout: Any, sizes: Mapping[str, int]) -> str:
+    return f"[{', '.join(f'{axis}={sizes[axis]}' if axis in sizes else axis for axis in axes(layout))}]"

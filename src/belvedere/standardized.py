@@ -16,7 +16,9 @@ from belvedere import families, loading
 from belvedere.batching import ImageBatcher
 from belvedere.components import NoVision, Standard
 from belvedere.components.gathering import block_support, stack_support
+from belvedere.components.listing import Support
 from belvedere.components.scatter import RootScatter
+from belvedere.components.summary import of_model
 from belvedere.components.vision import root_input
 from belvedere.descriptors import KeptValue, value
 from belvedere.errors import InputError, Unavailable
@@ -26,6 +28,7 @@ from belvedere.geometry import PatchLayout
 from belvedere.inputs import Invoke, encode, show
 from belvedere.interleaving import Interleaver
 from belvedere.interventions import Interventions
+from belvedere.kernels import hold_back_vain_advice
 from belvedere.layouts import AttentionMask, Logits, NextTokenProbs, Residual, TokenIds
 from belvedere.locating import locate, locate_videos
 from belvedere.pictures import Pictures, count_pictures
@@ -91,6 +94,7 @@ class StandardizedTransformer(Interventions, TextSizes, Standard, TransformersMo
     ) -> None:
         if family is not None and not isinstance(family, Mapping):
             raise ValueError(f"family={family!r}: pass the parts by name, such as {{'text': 'llama'}}")
+        hold_back_vain_advice()
         self.source_config = loading.read_config(checkpoint, kwargs)
         self.family = families.compose(self.source_config, **(family or {}))
         self.task = loading.choose_task(self.family, task)
@@ -181,6 +185,10 @@ class StandardizedTransformer(Interventions, TextSizes, Standard, TransformersMo
             # A multimodal pipeline keeps its tokenizer inside the processor.
             self.tokenizer = getattr(self.processor, "tokenizer", None)
             self._configure_tokenizer()
+
+    def __repr__(self) -> str:
+        """The model on one screen; `tree` is the whole of it."""
+        return of_model(self)
 
     # What the root knows of its parts
 
@@ -282,6 +290,7 @@ class StandardizedTransformer(Interventions, TextSizes, Standard, TransformersMo
         select=LogitsPart("logits"),
         read_only="it follows from the logits; write logits",
         description="probabilities of the token after the prompt",
+        recomputed="the logits at each prompt's last token, by a softmax",
     )
     def next_token_probs(self, logits: Tensor) -> NextTokenProbs:
         """The softmax of the logits at each row's last token that is no padding."""
@@ -317,7 +326,8 @@ class StandardizedTransformer(Interventions, TextSizes, Standard, TransformersMo
             ``{value: None}`` where it reads, ``{value: reason}`` where it does not, ``{value: {block: reason}}`` where
             only some blocks do not. Names are standard paths: ``logits``, ``layers.mlp_output``,
             ``vision.image_features``,
-            ``vision.layers.attention_queries``. A tower that no picture reaches has no rows.
+            ``vision.layers.attention_queries``. A tower that no picture reaches has no rows. A path that is no key of
+            it raises a ``KeyError`` that names the nearest.
         """
         if layer is not None and not -self.num_layers <= layer < self.num_layers:
             raise ValueError(
@@ -327,7 +337,7 @@ class StandardizedTransformer(Interventions, TextSizes, Standard, TransformersMo
             return block_support(self.layers[layer], notes=notes)
         stack = self.get(self._mounts_path())
         own = super().support(notes=notes)
-        return {**own, **stack_support(stack, "", notes=notes), **self.vision.support(notes=notes)}
+        return Support({**own, **stack_support(stack, "", notes=notes), **self.vision.support(notes=notes)})
 
     def layout(self, data: Any = None, *, sizes: Any = None, **keywords: Any) -> PatchLayout:
         """Where the patches and image tokens of an input are; made from its encoding, without a forward.

@@ -36,7 +36,7 @@ def listed(folder):
     model = StandardizedTransformer.from_config(str(folder))
     counts = {"layers.": len(model.layers)}
     if model.family.tower:
-        counts["vision.layers."] = len(model.vision.layers)
+        counts |= {f"vision.{name}.": len(getattr(model.vision, name)) for name in model.vision.LISTS}
     flat = {}
     for name, held in model.support().items():
         count = next((counts[prefix] for prefix in counts if name.startswith(prefix)), 0)
@@ -64,7 +64,11 @@ def test_the_blocks_of_a_mixed_stack_fold_into_their_two_kinds(tmp_path):
     assert [column["label"] for column in blocks["columns"]] == ["blocks 0, 2", "blocks 1, 3"]
     (scores,) = (entry for entry in blocks["values"] if entry["value"] == "layers.attention_scores")
     assert "recurrent" in scores["cells"][0]["reason"]
-    assert scores["cells"][1] == {"shape": "[batch, heads, seq, keys]", "reason": None}
+    (reading,) = (cell for cell in scores["cells"] if cell["reason"] is None)
+    assert reading is scores["cells"][1]
+    assert reading["shape"] == "[batch, heads, seq, keys]"
+    assert "arguments of the attention's own call" in reading["recomputed"]
+    assert scores["part"] == "self_attn"
 
 
 @pytest.mark.parametrize("format", ["terminal", "markdown", "html"])

@@ -188,8 +188,8 @@ def test_operations_are_served_though_the_attentions_forward_has_begun(llava):
     assert projected.shape[-1] == queries.shape[1] * queries.shape[3]
 
 
-def test_repr_shows_values_with_their_shapes(qwen):
-    shown = repr(qwen.model)
+def test_the_tree_shows_values_with_their_shapes(qwen):
+    shown = qwen.model.tree()
     assert "(layer_input) -> Residual [batch, seq, hidden]" in shown
     assert "(image_features) -> ImageFeatures [image_tokens, hidden]" in shown
     assert "(segment_probabilities) -> SegmentPatterns list of [heads, segment, segment]" in shown

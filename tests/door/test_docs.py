@@ -20,8 +20,23 @@ def test_the_blocks_of_a_page_run(page, tmp_path):
     file = tmp_path / f"{page.stem}.py"
     file.write_text(script(page, MARKS))
     settings = {**os.environ, "HF_HUB_OFFLINE": "1", "MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, str(file)], cwd=tmp_path, env=settings, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(file)], cwd=tmp_path, env=settings, capture_output=True, text=True
+    )
     assert done.returncode == 0, f"{name(page)} (lines are the page's)\n{done.stderr}"
+    assert not said(done.stderr), f"{name(page)} says on standard error\n{done.stderr}"
+
+
+def said(errors: str) -> list[str]:
+    """The lines of standard error, but for transformers' own bar, which rewrites its line."""
+    lines = (line.rpartition("\r")[2] for line in errors.splitlines())
+    return [line for line in lines if line.strip() and not line.startswith("Loading weights:")]
+
+
+def test_what_is_said_on_standard_error_is_told_from_a_bar():
+    bar = "\rLoading weights:   0%|   | 0/9\rLoading weights: 100%|###| 9/9 [00:00<00:00]\n"
+    assert said(bar) == []
+    assert said(f"{bar}UserWarning: a word\n  at(line)\n") == ["UserWarning: a word", "  at(line)"]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)

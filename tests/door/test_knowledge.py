@@ -12,8 +12,9 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 #: From those that know nothing to those that know everything; a part may import parts of earlier lines.
 LAYERS = (
+    ("spelling",),
     ("errors",),
-    ("geometry", "gradients", "head", "interleaving", "operations", "select", "shapes", "sizes"),
+    ("geometry", "gradients", "head", "interleaving", "kernels", "operations", "select", "shapes", "sizes"),
     ("edits", "interventions", "layouts", "staged"),
     ("written",),
     ("descriptors",),

@@ -36,6 +36,7 @@ def resolved(checkpoint: str) -> str:
         ArgumentError: It is a path, or a bare name, and nothing is there.
     """
     from belvedere import shapes
+    from belvedere.spelling import did_you_mean
 
     if checkpoint in shapes.CHECKPOINTS:
         found = shapes.checkpoint(checkpoint)
@@ -47,4 +48,7 @@ def resolved(checkpoint: str) -> str:
         return checkpoint
     if checkpoint.startswith((".", "/", "~")) or checkpoint.endswith(".json"):
         raise ArgumentError(f"there is no file or folder {checkpoint!r}; pass one, a Hub id, or one of {names}")
+    near = did_you_mean(checkpoint, shapes.CHECKPOINTS, closeness=0.75)
+    if near and "/" not in checkpoint:
+        raise ArgumentError(f"there is no checkpoint {checkpoint!r}{near}")
     return checkpoint

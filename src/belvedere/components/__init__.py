@@ -2,11 +2,13 @@
 
 from belvedere.components.attention import Attention, GatedAttention
 from belvedere.components.beside import Beside, MixtureBeside
+from belvedere.components.block_list import Blocks
 from belvedere.components.blockless import BlocklessVision
 from belvedere.components.choice import Having
 from belvedere.components.cross import AttendedVision, CrossAttention, CrossLayer, TwoStackVision
 from belvedere.components.deepstack import DeepstackLayer, DeepstackText
 from belvedere.components.dense_mixture import DenseMixture
+from belvedere.components.describing import Description, Descriptions
 from belvedere.components.glm import GlmPositions, GlmVision, PlacedGlmVision
 from belvedere.components.latent import LatentAttention
 from belvedere.components.layer import Layer
@@ -52,11 +54,14 @@ __all__ = [
     "Attention",
     "Beside",
     "BlocklessVision",
+    "Blocks",
     "CrossAttention",
     "CrossLayer",
     "DeepstackLayer",
     "DeepstackText",
     "DenseMixture",
+    "Description",
+    "Descriptions",
     "GatedAttention",
     "GatedSharedMixture",
     "GlmPositions",

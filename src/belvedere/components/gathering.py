@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from belvedere.components.layer import MIXERS
+from belvedere.components.listing import Support
 from belvedere.components.standard import Standard
 
 if TYPE_CHECKING:
     from belvedere.components.stack import Stack
     from belvedere.descriptors import Value
 
-__all__ = ["Entry", "Reasons", "block_parts", "block_support", "stack_support"]
+__all__ = ["Entry", "Reasons", "block_parts", "block_support", "block_values", "stack_support"]
 
 #: A value's support: ``None`` where it reads, a reason, or ``{block: reason}`` where the blocks differ.
 Reasons = dict[str, Any]
@@ -54,6 +55,11 @@ def block_parts(block: Standard) -> list[Standard]:
     return [block, *(part for part in parts if isinstance(part, Standard))]
 
 
+def block_values(block: Standard) -> dict[str, tuple[Standard, Value[Any]]]:
+    """Each value of one block and its parts, by value name: the envoy that it is read from, and its descriptor."""
+    return {name: (part, found) for part in block_parts(block) for name, found in part.values().items()}
+
+
 def block_support(block: Standard, *, notes: bool = False) -> dict[str, str | None]:
     """Each value of one block and its parts, by value name, in the order of the forward."""
     rows: dict[str, str | None] = {}
@@ -61,7 +67,7 @@ def block_support(block: Standard, *, notes: bool = False) -> dict[str, str | No
         rows |= part.support(notes=notes)
     first, last = "layer_input", ("layer_output", "deepstack_output")
     ordered = [first, *(name for name in rows if name not in (first, *last)), *last]
-    return {name: rows[name] for name in ordered if name in rows}
+    return Support({name: rows[name] for name in ordered if name in rows})
 
 
 def stack_support(stack: Stack, prefix: str, *, notes: bool = False) -> Reasons:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch import Tensor
 
@@ -11,6 +11,11 @@ from belvedere.components.standard import NoName, Standard, blocks
 from belvedere.descriptors import absent, value
 from belvedere.layouts import Residual
 from belvedere.select import First, FirstArgument
+
+if TYPE_CHECKING:
+    from belvedere.components.attention import Attention
+    from belvedere.components.mlp import Mlp
+    from belvedere.components.recurrent import LinearAttention
 
 __all__ = ["MIXERS", "Block", "Layer", "added"]
 
@@ -83,6 +88,11 @@ class Block(Standard):
 
 class Layer(Block):
     """A text block. ``layer_input + attention_output + mlp_output == layer_output``."""
+
+    # A block lacks a part that it has no module for; a notebook completes by these.
+    self_attn: Attention
+    linear_attn: LinearAttention
+    mlp: Mlp
 
     def needed(self, stop: int) -> str | None:
         """Why the blocks after ``stop`` cannot run without this one; ``None`` where they can."""

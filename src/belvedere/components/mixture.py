@@ -68,7 +68,14 @@ class Mixture(Mlp):
         """What each of those experts' outputs is multiplied by; an argument of the experts' call."""
         return self.by_position(held)
 
-    @PatternValue("experts.input", returned_location, weighed, None, "what each of those experts returns")
+    @PatternValue(
+        "experts.input",
+        returned_location,
+        weighed,
+        None,
+        "what each of those experts returns",
+        "the arguments of the experts' own call, by that module, one choice at a time",
+    )
     def expert_outputs(self, served: Any) -> ExpertOutputs:
         """What each chosen expert returns, before its weight: recomputed, one choice at a time, by the module itself.
 

@@ -26,6 +26,8 @@ from belvedere.written import as_written
 
 __all__ = ["Call", "PatternValue", "Softmax", "eager_function", "no_eager_function", "pattern_value"]
 
+#: What a pattern is recomputed from.
+ARGUMENTS = "the arguments of the attention's own call, by the eager function of its file"
 SOFTMAXES = (torch.nn.functional.softmax, torch.softmax, torch.Tensor.softmax)
 
 
@@ -154,6 +156,7 @@ class PatternValue(Value[Any]):
         replace: ``replace(host, pattern, served)``: what is served there under a written pattern.
         unavailable: A reason why it cannot be had, or a function of the host that returns one or ``None``.
         description: The few words that ``repr(model)`` prints.
+        recomputed: What it is recomputed from.
     """
 
     def __init__(
@@ -163,8 +166,9 @@ class PatternValue(Value[Any]):
         replace: Callable[[Any, Any, Any], Any],
         unavailable: Reason,
         description: str,
+        recomputed: str = ARGUMENTS,
     ) -> None:
-        super().__init__(at, unavailable=unavailable, description=description)
+        super().__init__(at, unavailable=unavailable, description=description, recomputed=recomputed)
         self.result, self.replace = result, replace
 
     def _serve(self, host: Any, mediator: Mediator, key: Any, served: Any) -> Any:

@@ -92,5 +92,11 @@ class NoVision:
             raise AttributeError(name)
         raise Unavailable(f"vision.{name}", str(self.no_images()))
 
+    def __setattr__(self, name: str, written: Any) -> None:
+        """There is nothing to write to, and the write would vanish."""
+        if not name.startswith("_"):
+            raise Unavailable(f"vision.{name}", str(self.no_images()))
+        super().__setattr__(name, written)
+
     def __repr__(self) -> str:
         return f"NoVision({self.no_images()})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from belvedere.components.block_list import Blocks
 from belvedere.components.standard import Standard
 
 __all__ = ["Stack", "Text"]
@@ -26,7 +27,8 @@ class Stack(Standard):
     def __init__(self, module: Any, **kwargs: Any) -> None:
         entry = kwargs["parent"].root.family.entry(self.SHELF)
         kwargs["rename"] = {**entry.RENAME, **(kwargs["rename"] or {})}
-        kwargs["envoys"] = {**(kwargs["envoys"] or {}), **entry.ENVOYS}
+        lists = dict.fromkeys(self.LISTS, Blocks)
+        kwargs["envoys"] = {**(kwargs["envoys"] or {}), **entry.ENVOYS, **lists}
         super().__init__(module, **kwargs)
 
     @property

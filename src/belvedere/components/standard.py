@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from difflib import get_close_matches
+import inspect
+import re
+from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from greenlet import getcurrent
 from nnsight.intervention.envoy import Envoy
 from nnsight.intervention.source import install_controller
 
+from belvedere import layouts
 from belvedere.components.calls import Called
 from belvedere.descriptors import KeptValue, Value
 from belvedere.operations import install
+from belvedere.spelling import did_you_mean, meant, nearest
+
+if TYPE_CHECKING:
+    from belvedere.components.describing import Descriptions
 
 __all__ = ["NoName", "Note", "Standard", "blocks"]
 
@@ -35,6 +41,18 @@ class Note(str):
     __slots__ = ()
 
 
+class Help:
+    """The docstring of a class as it is, and of an envoy with its own values: what `help` and ``?`` show."""
+
+    def __init__(self, written: str | None) -> None:
+        self.written = written
+
+    def __get__(self, host: Standard | None, owner: type) -> str | None:
+        if host is None or "_child_map" not in vars(host):
+            return self.written
+        return f"{inspect.cleandoc(inspect.getdoc(owner) or '')}\n\n{host.describe()}\n"
+
+
 class Standard(Envoy):
     """An envoy whose values have standard names.
 
@@ -52,6 +70,10 @@ class Standard(Envoy):
     AXES: ClassVar[dict[str, str]] = {}
     NOTES: ClassVar[dict[str, str]] = {}
     ENTERS: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        document(cls)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -122,20 +144,44 @@ class Standard(Envoy):
         """Why nothing of this envoy reaches the logits; ``None`` where it does."""
         return None if self.host is None else self.host.unread()
 
+    def tree(self) -> str:
+        """Every module below this one, by standard and native name, and every value with its shape, to print.
+
+        Those that do not read are named together; `support` says why.
+        """
+        from belvedere.components.tree import tree
+
+        return tree(self)
+
+    def describe(self, path: str = "") -> Descriptions:
+        """What a value means, its shape here, its place in the order of the forward, whether it can be written.
+
+        It needs no run::
+
+            model.describe("layers.layer_output")
+            model.describe("vision.layers[0].self_attn")
+            model.layers[3].mlp.describe()
+
+        Args:
+            path: A value, with or without block number and part, or a part, for all its values; by default all values
+                of this envoy itself.
+
+        Raises:
+            ValueError: There is no such value or part; the message names the nearest.
+            Unavailable: It is of a tower, and there is none.
+        """
+        from belvedere.components.describing import describe
+
+        return describe(self, path)
+
     def __repr__(self) -> str:
-        """The module tree as nnsight shows it, with this envoy's values; those that do not read are named together."""
-        shown = str(super().__repr__())
-        for entry in self.values().values():
-            if entry.reason(self) is None and (said := self.remark(str(entry.name))) is not None:
-                before, line, after = shown.rpartition(f"\n  {entry}\n")
-                shown = f"{before}\n  {entry} (note: {said})\n{after}" if line else shown
-        missing = [entry for entry in self.values().values() if entry.reason(self) is not None]
-        for entry in missing:
-            # Children come first in the text, so the last such line is this envoy's own.
-            before, line, after = shown.rpartition(f"\n  {entry}\n")
-            shown = f"{before}\n{after}" if line else shown
-        names = ", ".join(str(entry.name) for entry in missing)
-        return f"{shown[:-1]}  (not here, see support()): {names}\n)" if names else shown
+        """`tree`, or less where an envoy has a summary of its own."""
+        return self.tree()
+
+    def __dir__(self) -> list[str]:
+        """What a notebook completes: parts, sizes, methods, and the values that read here."""
+        missing = {name for name, found in self.values().items() if found.reason(self) is not None}
+        return [name for name in super().__dir__() if name not in missing]
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -143,26 +189,34 @@ class Standard(Envoy):
         except AttributeError as error:
             if name.startswith("_") or "_child_map" not in self.__dict__:
                 raise
-            raise NoName(lambda: f"{self.name or 'the model'} has no {name!r}{self._hint(name)}") from error
+            raise NoName(lambda: f"{self.name or 'the model'} has no {name!r}{self.hint(name)}") from error
 
     def __setattr__(self, name: str, written: Any) -> None:
         """Write a value; inside a trace, a name that is none here is refused, or the write would vanish."""
         running = getattr(getcurrent(), "mediator", None) is not None
         if running and not name.startswith("_") and name not in vars(self) and not hasattr(type(self), name):
-            raise AttributeError(f"{self.name or 'the model'} has no value {name!r} to write{self._hint(name)}")
+            raise AttributeError(f"{self.name or 'the model'} has no value {name!r} to write{self.hint(name)}")
         super().__setattr__(name, written)
 
-    def _hint(self, name: str) -> str:
-        """Where a value of this name is, or the nearest one here."""
-        elsewhere = [
-            f"{below.name}.{name}"
-            for below in self.modules()
-            if isinstance(below, Standard) and below is not self and name in below.values()
-        ]
-        if elsewhere:
-            return f"; it is a value of {elsewhere[0].rpartition('.')[0]}"
-        near = get_close_matches(name, [*self.values(), *self._child_map, *self._aliases], n=1)
-        return f"; did you mean {near[0]!r}?" if near else ""
+    def hint(self, name: str) -> str:
+        """For the end of a message: where a value of this name is, or the nearest name here or below."""
+        below = [one for one in self.modules() if isinstance(one, Standard) and one is not self]
+        # Of one block's parts the number is known; of the parts of a stack any block's will do.
+        places = {host: host.name if "[" in self.name else re.sub(r"\[\d+\]", "[i]", host.name) for host in below}
+        places |= {host: host.name for host in self._above()}
+        having = [where or "the model" for host, where in places.items() if name in host.values()]
+        if having:
+            return f"; it is a value of {' and '.join(dict.fromkeys(having))}"
+        deeper = {found: f"{places[host]}.{found}" for host in below for found in host.values()}
+        own = [*self.values(), *self._child_map, *self._aliases, *_public(type(self))]
+        near = nearest(name, [*own, *deeper])
+        return "" if near is None else meant(near if near in own else deeper[near])
+
+    def _above(self) -> Iterator[Standard]:
+        above = self.host
+        while above is not None:
+            yield above
+            above = above.host
 
     def call(self, number: int) -> Called:
         """The values of this envoy, or of what is below it, at one of several calls of a forward.
@@ -233,7 +287,23 @@ class Standard(Envoy):
             if axis in above.AXES:
                 return int(getattr(above, above.AXES[axis]))
             above = above.host
+        if axis not in (known := layouts.all_axes()):
+            raise ValueError(f"no layout has an axis {axis!r}{did_you_mean(axis, known)}")
         raise ValueError(f"the size of axis {axis!r} is not fixed by the checkpoint: read it off a value's shape")
+
+
+def document(kind: Any) -> None:
+    """Let `help` of an envoy of a kind show its values."""
+    kind.__doc__ = Help(vars(kind).get("__doc__"))
+
+
+document(Standard)
+
+
+def _public(kind: type) -> list[str]:
+    """What Belvedere's own classes give an envoy beside its values: sizes and methods."""
+    ours = (klass for klass in kind.__mro__ if klass.__module__.startswith("belvedere."))
+    return [name for klass in ours for name in vars(klass) if name.islower() and not name.startswith("_")]
 
 
 def _of_any_run(operation: str) -> str:

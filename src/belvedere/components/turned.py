@@ -10,7 +10,7 @@ from torch import Tensor
 from belvedere.components.reach import unseen
 from belvedere.components.vision import Vision
 from belvedere.descriptors import as_held, value
-from belvedere.layouts import MergedPatches, Rotary
+from belvedere.layouts import MergedPatches, PairedRotary
 from belvedere.select import Argument
 
 __all__ = ["TurnedVision"]
@@ -43,7 +43,7 @@ class TurnedVision(Vision):
         return self.vision_hidden_size * self.spatial_merge_size**2
 
     @value("rotary_embedding.output", restore=as_complex, unavailable=unseen, description="cos and sin of the rotation")
-    def rotary(self, held: Tensor) -> Rotary:
+    def rotary(self, held: Tensor) -> PairedRotary:
         """The cos and sin by which each row is turned: two tensors ``[patches, head_dim / 2]``; CLS is not turned.
 
         Neighbouring numbers of a head are one pair, and share a column.

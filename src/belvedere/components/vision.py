@@ -17,6 +17,7 @@ from belvedere.components.reach import as_patches, no_images, taken, unseen
 from belvedere.components.stack import Stack
 from belvedere.components.staging import staged
 from belvedere.components.standard import Standard
+from belvedere.components.summary import of_tower
 from belvedere.components.tower_sizes import TowerSizes
 from belvedere.descriptors import KeptValue, absent, as_held, value
 from belvedere.errors import InputError, Unavailable
@@ -201,6 +202,10 @@ class Vision(Located, TowerSizes, Stack):
         if name == "tower_output" and self.feature_layers and (skipped or self.last_read < self.num_layers - 1):
             return f"nothing reads it: the wrapper takes {taken(*self.feature_layers)}; write that one"
         return super().remark(name)
+
+    def __repr__(self) -> str:
+        """The tower on one screen; `tree` is the whole of it."""
+        return of_tower(self)
 
     def entries(self) -> list[Entry]:
         """Every place where image information enters the text model, in the order of the forward.

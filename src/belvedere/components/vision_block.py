@@ -30,6 +30,9 @@ __all__ = ["VisionAttention", "VisionLayer", "VisionMlp"]
 class VisionLayer(Block):
     """A tower block. ``layer_input + attention_output + mlp_output == layer_output``."""
 
+    self_attn: VisionAttention
+    mlp: VisionMlp
+
     @value("input", select=FirstArgument(), restore=as_held, unavailable=unseen, description="the stream entering")
     def layer_input(self, held: Tensor) -> Patches:
         """The tower's stream entering this block; a view, so edits in place and assignment both reach the block.

@@ -15,6 +15,7 @@ from belvedere.components.standard import blocks
 from belvedere.errors import InputError, Unavailable
 from belvedere.experiments.maps import BEFORE
 from belvedere.experiments.numbers import Layers, blocks_asked
+from belvedere.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from belvedere.standardized import StandardizedTransformer
@@ -100,7 +101,9 @@ class Site:
         if not stack:
             raise Unavailable(path, f"this stack has no blocks; patch {FEATURES}")
         if not served:
-            raise InputError(f"no block has a value {name!r}; values with positions: {', '.join(_patchable(stack))}")
+            having = _patchable(stack)
+            near = did_you_mean(name, having)
+            raise InputError(f"no block has a value {name!r}{near or '; values with positions: ' + ', '.join(having)}")
         hosts = _chosen(path, served, len(stack), layers)
         if states and path == TEXT + STATE:
             return cls(path=path, hosts=hosts, heads=_alike(path, hosts, "value_heads"), by_head=True)
@@ -215,8 +218,16 @@ def _blocks_of(model: StandardizedTransformer, path: str) -> Sequence[Any]:
     raise InputError(
         f"{path!r} is no value of a stack's blocks; write 'layers.<value>' for the text or 'vision.layers.<value>' for "
         "the tower, without block numbers: 'layers.layer_output', 'vision.layers.mlp_output'; or "
-        "'vision.image_features'"
+        f"'vision.image_features'{did_you_mean(path, _paths(model))}"
     )
+
+
+def _paths(model: StandardizedTransformer) -> list[str]:
+    """The paths of all values that can be patched."""
+    text = [TEXT + name for name in _patchable(list(model.layers))]
+    if isinstance(model.vision, NoVision):
+        return text
+    return [*text, FEATURES, *(TOWER + name for name in _patchable(list(model.vision.layers)))]
 
 
 def _parts(block: Any) -> list[Standard]:

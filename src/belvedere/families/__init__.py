@@ -28,6 +28,7 @@ from typing import Any
 from belvedere.errors import UnsupportedFamily
 from belvedere.families.declined import DECLINED, reason
 from belvedere.families.facts import DEFAULT_ROWS, DEFAULT_TEXT, DEFAULT_TOWER, Rows, Wrapper
+from belvedere.spelling import did_you_mean
 
 __all__ = ["DECLINED", "PARTS", "Family", "Rows", "Wrapper", "compose", "known", "lookup", "register"]
 
@@ -98,8 +99,8 @@ def lookup(shelf: str, model_type: str) -> Any:
     if model_type in _outside(shelf):
         return _outside(shelf)[model_type].load()
     if model_type not in _files(shelf):
-        cause = (reason(model_type) or "") if shelf == "wrappers" else ""
-        raise UnsupportedFamily(PARTS[shelf], model_type, known(shelf), cause)
+        # A type whose config has no vision part is looked up as a text stack, and is declined for the same cause.
+        raise UnsupportedFamily(PARTS[shelf], model_type, known(shelf), reason(model_type) or "")
     return import_module(f"belvedere.families.{shelf}.{model_type}")
 
 
@@ -118,7 +119,7 @@ def register(shelf: str, model_type: str, entry: Any) -> None:
         ValueError: There is no such shelf, or the entry lacks what that shelf needs.
     """
     if shelf not in PARTS:
-        raise ValueError(f"no shelf {shelf!r}; shelves: {', '.join(PARTS)}")
+        raise ValueError(f"no shelf {shelf!r}; shelves: {', '.join(PARTS)}{did_you_mean(shelf, PARTS)}")
     needed = ("WRAPPER",) if shelf == "wrappers" else ("RENAME", "ENVOYS")
     missing = [name for name in needed if not hasattr(entry, name)]
     if missing:

@@ -103,5 +103,5 @@ DECLINED: dict[str, str] = {name: cause for cause, names in sorted(_KINDS.items(
 
 
 def reason(model_type: str) -> str | None:
-    """Why a wrapper's type has no entry; ``None`` where it is not among those looked at."""
+    """Why a type has no entry; ``None`` where it is not among those looked at."""
     return DECLINED.get(model_type)

@@ -1,7 +1,7 @@
 """The support matrix as a terminal, a Markdown file, a program or a browser reads it.
 
-Colour is never the only sign: a value that reads says ``yes`` and its shape, one that does not says ``no`` and the
-number of its reason.
+Colour is never the only sign: a value that reads says ``yes`` and its shape, or ``recomputed`` where the forward need
+not make it; one that does not says ``no`` and the number of its reason.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ def as_renderable(matrix: Matrix) -> RenderableType:
     for group in matrix.groups:
         table = Table(title=group.title, title_justify="left", title_style="bold")
         table.add_column("value", no_wrap=True)
+        table.add_column("read from")
         for column in group.columns:
             table.add_column(column.label)
         for row in group.rows:
-            table.add_row(Text(row.value), *(_colored(matrix, cell) for cell in row.cells))
+            table.add_row(Text(row.value), Text(row.part), *(_colored(matrix, cell) for cell in row.cells))
         parts.append(table)
     reasons = Table.grid(padding=(0, 1))
     for number, reason in enumerate(matrix.reasons, start=1):
@@ -54,9 +55,10 @@ def as_markdown(matrix: Matrix) -> str:
         lines += [f"No pictures: {matrix.note}", ""]
     for group in matrix.groups:
         labels = [column.label for column in group.columns]
-        lines += [f"## {group.title}", "", _line(["value", *labels]), _line(["---"] * (len(labels) + 1))]
+        lines += [f"## {group.title}", "", _line(["value", "read from", *labels]), _line(["---"] * (len(labels) + 2))]
         for row in group.rows:
-            lines.append(_line([f"`{row.value}`", *(_sign(matrix, cell) for cell in row.cells)]))
+            part = f"`{row.part}`" if row.part else ""
+            lines.append(_line([f"`{row.value}`", part, *(_sign(matrix, cell) for cell in row.cells)]))
         lines.append("")
     if matrix.reasons:
         lines += ["## Reasons", "", *(f"{number}. {reason}" for number, reason in enumerate(matrix.reasons, 1)), ""]
@@ -64,13 +66,17 @@ def as_markdown(matrix: Matrix) -> str:
 
 
 def as_json(matrix: Matrix) -> str:
-    """The matrix for programs: per value and column its shape, and the reason or ``null`` where it reads."""
+    """The matrix for programs: per value and column its shape, and the reason or ``null`` where it reads.
+
+    ``part`` is the part of a block that a value is read from, ``recomputed`` what it is made of where the forward need
+    not make it; both are empty where there is nothing to say.
+    """
     groups = [
         {
             "title": group.title,
             "columns": [{"label": column.label, "blocks": list(column.blocks)} for column in group.columns],
             "values": [
-                {"value": row.value, "cells": [{"shape": cell.shape, "reason": cell.reason} for cell in row.cells]}
+                {"value": row.value, "part": row.part, "cells": [_cell(cell) for cell in row.cells]}
                 for row in group.rows
             ],
         }
@@ -98,12 +104,19 @@ def _heading(matrix: Matrix) -> str:
     return f"Support of {matrix.checkpoint} ({parts})"
 
 
+def _cell(cell: Cell) -> dict[str, str | None]:
+    return {"shape": cell.shape, "reason": cell.reason, "recomputed": cell.recomputed}
+
+
 def _sign(matrix: Matrix, cell: Cell) -> str:
-    return f"no ({matrix.number(cell.reason)})" if cell.reason is not None else f"yes {cell.shape}".strip()
+    if cell.reason is not None:
+        return f"no ({matrix.number(cell.reason)})"
+    return f"{'recomputed' if cell.recomputed else 'yes'} {cell.shape}".strip()
 
 
 def _colored(matrix: Matrix, cell: Cell) -> Text:
-    return Text(_sign(matrix, cell), style="green" if cell.reason is None else "yellow")
+    style = "yellow" if cell.reason is not None else "cyan" if cell.recomputed else "green"
+    return Text(_sign(matrix, cell), style=style)
 
 
 def _line(cells: list[str]) -> str:

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from belvedere import layouts
-from belvedere.components import NoVision, Standard
+from belvedere.components import NoVision
+from belvedere.components.gathering import block_values
 from belvedere.components.standard import blocks
 
 if TYPE_CHECKING:
+    from belvedere.components import Standard
+    from belvedere.descriptors import Value
     from belvedere.standardized import StandardizedTransformer
 
 __all__ = ["Cell", "Column", "Group", "Matrix", "Row", "support_matrix"]
@@ -30,10 +33,19 @@ class Column:
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """A value in one column: its shape where it reads, or the reason why it does not."""
+    """A value in one column: its shape where it reads, or the reason why it does not.
+
+    Args:
+        shape: How its layout is written.
+        reason: Why it does not read; ``None`` where it does.
+        recomputed: What it is recomputed from, where it is.
+        part: The part of the block that it is read from, such as ``self_attn``; empty for the block's or model's own.
+    """
 
     shape: str = ""
     reason: str | None = None
+    recomputed: str = ""
+    part: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +54,12 @@ class Row:
 
     value: str
     cells: tuple[Cell, ...]
+
+    @property
+    def part(self) -> str:
+        """The part of a block that it is read from, or the parts; where it never reads, those that say why."""
+        reading = [cell.part for cell in self.cells if cell.reason is None] or [cell.part for cell in self.cells]
+        return " or ".join(dict.fromkeys(part for part in reading if part))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,10 +134,14 @@ def _parts(model: StandardizedTransformer) -> dict[str, _Part]:
     }
     if isinstance(model.vision, NoVision):
         return parts
+    lists = {name: "Tower blocks" if name == "layers" else f"Tower blocks, {name}" for name in model.vision.LISTS}
     return {
         **parts,
         "vision.": _Part(title="Vision", hosts=(model.vision,), folded=False),
-        "vision.layers.": _Part(title="Tower blocks", hosts=tuple(model.vision.layers), folded=True),
+        **{
+            f"vision.{name}.": _Part(title=title, hosts=tuple(getattr(model.vision, name)), folded=True)
+            for name, title in lists.items()
+        },
     }
 
 
@@ -127,21 +149,23 @@ def _group(prefix: str, part: _Part, support: Mapping[str, Any]) -> Group:
     """One part of the model, the blocks that answer alike in one column."""
     alike: dict[tuple[Cell, ...], list[int]] = {}
     for number, host in enumerate(part.hosts):
-        cells = (_cell(host, name.removeprefix(prefix), held, number) for name, held in support.items())
+        homes = _homes(host, part.folded)
+        cells = (_cell(host, homes[name.removeprefix(prefix)], held, number) for name, held in support.items())
         alike.setdefault(tuple(cells), []).append(number)
     columns = tuple(Column(blocks=tuple(numbers) if part.folded else ()) for numbers in alike.values())
     rows = [Row(value=name, cells=cells) for name, cells in zip(support, zip(*alike, strict=True), strict=True)]
     return Group(title=part.title, columns=columns, rows=tuple(rows))
 
 
-def _cell(host: Any, name: str, held: Any, number: int) -> Cell:
+def _homes(host: Any, is_block: bool) -> dict[str, tuple[Standard, Value[Any]]]:
+    """Each value of a host: the envoy that it is read from, and its descriptor."""
+    return block_values(host) if is_block else {name: (host, found) for name, found in host.values().items()}
+
+
+def _cell(host: Any, where: tuple[Standard, Value[Any]], held: Any, number: int) -> Cell:
+    home, found = where
+    part = "" if home is host else home.part
     reason = held.get(number) if isinstance(held, Mapping) else held
-    return Cell(reason=reason) if reason is not None else Cell(shape=_shape(host, name))
-
-
-def _shape(host: Any, name: str) -> str:
-    """How a value's layout is written, on an envoy or on one of its own parts."""
-    for part in (host, *vars(host).values()):
-        if isinstance(part, Standard) and name in part.values():
-            return layouts.shape(part.values()[name].layout)
-    return ""
+    if reason is not None:
+        return Cell(reason=reason, part=part)
+    return Cell(shape=layouts.shape(found.layout), recomputed=found.recomputed, part=part)

@@ -31,6 +31,7 @@ from belvedere.shapes.vocabulary import (
     TWO_IMAGE_KINDS,
     style_of,
 )
+from belvedere.spelling import did_you_mean
 
 HELD_OUT = range(1_000_000)
 """The seeds that training never draws."""
@@ -278,7 +279,7 @@ def _about(picture: Picture) -> Iterator[_Question]:
 def _picture_count(kind: str | None, images: int | None) -> int:
     """How many pictures the kind asks about, checked against what was asked for."""
     if kind is not None and kind not in KINDS:
-        raise ValueError(f"no kind of question is named {kind!r}; known: {', '.join(KINDS)}")
+        raise ValueError(f"no kind of question is named {kind!r}; known: {', '.join(KINDS)}{did_you_mean(kind, KINDS)}")
     count = (2 if kind in TWO_IMAGE_KINDS else 1) if kind else (images or 1)
     if count not in (1, 2) or images not in (None, count):
         raise ValueError(f"kind {kind!r} goes with {count} image(s), not {images}: a scene has 1 picture or 2")

@@ -6,6 +6,8 @@ names of colours, shapes, sizes and places are the whole vocabulary of the answe
 
 from dataclasses import dataclass
 
+from belvedere.spelling import did_you_mean
+
 COLORS: dict[str, tuple[int, int, int]] = {
     "red": (215, 40, 40),
     "green": (35, 150, 60),
@@ -108,5 +110,7 @@ STYLES = {
 def style_of(name: str) -> Style:
     """The named checkpoint's style."""
     if name not in STYLES:
-        raise ValueError(f"no checkpoint is named {name!r}; known: {', '.join(sorted(STYLES))}")
+        raise ValueError(
+            f"no checkpoint is named {name!r}; known: {', '.join(sorted(STYLES))}{did_you_mean(name, STYLES)}"
+        )
     return STYLES[name]

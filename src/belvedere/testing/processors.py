@@ -190,11 +190,13 @@ def qwen(kind: str = "Qwen2VLProcessor") -> Any:
         "merge_size": 2,
         "size": {"shortest_edge": 16 * 16, "longest_edge": 64 * 64},
     }
+    # Left unsaid, each use of it warns that the default will change.
+    capped = {} if kind == "Qwen3VLProcessor" else {"cap_pixels_per_frame": False}
     video = {"Qwen3VLProcessor": "Qwen3VLVideoProcessor"}.get(kind, "Qwen2VLVideoProcessor")
     words = tokenizer(vision_start_token="<start>", vision_end_token="<end>")
     return getattr(transformers, kind)(
         transformers.Qwen2VLImageProcessor(**shared),
         words,
-        getattr(transformers, video)(**shared),
+        getattr(transformers, video)(**shared, **capped),
         chat_template=CHAT.replace("<image>", "<start><image><end>"),
     )

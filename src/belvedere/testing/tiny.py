@@ -10,6 +10,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from belvedere.spelling import did_you_mean
 from belvedere.testing.row import Row
 from belvedere.testing.weights import randomize
 from belvedere.testing.zoo import ROWS
@@ -59,7 +60,9 @@ def row_of(model_type: str) -> str:
     for name, row in ROWS.items():
         if row.config().model_type == model_type:
             return name
-    raise ValueError(f"no tiny checkpoint of {model_type!r}; there are {', '.join(sorted(ROWS))}")
+    raise ValueError(
+        f"no tiny checkpoint of {model_type!r}; there are {', '.join(sorted(ROWS))}{did_you_mean(model_type, ROWS)}"
+    )
 
 
 @dataclass(frozen=True)
