@@ -1,27 +1,43 @@
-"""Pages and tables made of results: the support matrix in four formats, and the demo's report.
+"""Pages and tables made of results: support matrices in four formats, and the demo's report.
 
-`matrix` gathers what a checkpoint supports into one record; `formats` writes that record for a terminal, as Markdown,
-as JSON or as a page. `cases` makes a pair of inputs, `story` runs the patching on it, and `demo` writes what came out.
+`matrix` gathers what a checkpoint supports into one record, `comparison` where several differ, and `field` what every
+model type of transformers supports; `writing` writes each of them for a terminal, as Markdown, as JSON or as a page.
+`cases` makes a pair of inputs, `story` runs the patching on it, and `demo` writes what came out.
 """
 
 from belvedere.report.cases import Case, Token, picture_case, shapes_case
+from belvedere.report.comparison import Comparison, compare
 from belvedere.report.demo import write
-from belvedere.report.formats import FORMATS, as_renderable
+from belvedere.report.field import Field, ModelType, survey
+from belvedere.report.formats import FORMATS
 from belvedere.report.matrix import Matrix, support_matrix
+from belvedere.report.standing import Lack, Standing
 from belvedere.report.story import Answer, Finding, Story, tell
+from belvedere.report.versions import TransformersReport, transformers_report
+from belvedere.report.writing import rendered, written
 
 __all__ = [
     "FORMATS",
     "Answer",
     "Case",
+    "Comparison",
+    "Field",
     "Finding",
+    "Lack",
     "Matrix",
+    "ModelType",
+    "Standing",
     "Story",
     "Token",
-    "as_renderable",
+    "TransformersReport",
+    "compare",
     "picture_case",
+    "rendered",
     "shapes_case",
     "support_matrix",
+    "survey",
     "tell",
+    "transformers_report",
     "write",
+    "written",
 ]
