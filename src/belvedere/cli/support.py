@@ -29,7 +29,7 @@ def support(
     checkpoints: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[CHECKPOINT]...",
+            metavar="CHECKPOINT",
             help="A folder, a config.json, a Hub id, or a checkpoint of the package: shapes-llava. "
             "Of two or more, only where they differ.",
             show_default=False,
@@ -52,8 +52,7 @@ def support(
 ) -> None:
     """Print which values a checkpoint has, on which blocks, and why it lacks the others.
 
-    Only configs are read: no weights are loaded and no processor is needed. With --all each type is built from its
-    default config, without weights and without a network.
+    Only configs are read: no weights are loaded and no processor is needed. --all needs no network either.
     """
     with refusals(), quiet():
         _check(checkpoints or [], field, report)
