@@ -236,7 +236,7 @@ def field() -> str:
             *(_part(one, part) for part in ("tower", "text")),
             _code(one.projector) if one.projector else "",
             *(str(one.counts[kind]) if one.standings else "" for kind in ("served", "recomputed", "some", "lacking")),
-            one.says or "served",
+            f"not served: {one.cause}" if one.state == "missing" else one.note or "served",
         )
         for one in surveyed().types
     ]
