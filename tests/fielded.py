@@ -7,6 +7,7 @@ from functools import cache
 
 import pytest
 
+from belvedere.cli.support import _watched
 from belvedere.report import Field, survey, written
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
@@ -15,7 +16,8 @@ needs_a_browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on th
 
 @cache
 def field() -> Field:
-    return survey()
+    # As the command builds it, with its bar.
+    return survey(_watched)
 
 
 @cache
