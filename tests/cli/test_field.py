@@ -212,6 +212,19 @@ def test_a_type_that_transformers_cannot_even_configure_is_a_row(monkeypatch):
     assert "no_such_type" in row.reason
 
 
+def test_a_fault_that_is_not_transformers_own_is_not_called_so(monkeypatch):
+    from belvedere.report import field as module
+
+    def broken(config, **_):
+        raise RuntimeError("a fault of ours")
+
+    monkeypatch.setattr(module, "image_text_types", lambda: ("llava",))
+    monkeypatch.setattr(families, "known", lambda shelf: ())
+    monkeypatch.setattr(module.StandardizedTransformer, "from_config", broken)
+    with pytest.raises(RuntimeError, match="a fault of ours"):
+        report.survey()
+
+
 def test_what_cannot_be_asked_is_refused(tmp_path):
     assert "--all, for every model type" in run(code=2)
     assert "leave out shapes-llava" in run("shapes-llava", "--all", code=2)

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+import torch
+
 from belvedere import families
 from belvedere.errors import UnsupportedFamily
 from belvedere.loading import IMAGE_TEXT
@@ -134,14 +136,19 @@ def _surveyed(name: str) -> ModelType:
     """One type, with the values that it has itself."""
     from transformers import AutoConfig
 
-    config: Any = None
     try:
         config = AutoConfig.for_model(name)
+    except Exception as error:
+        return _by_tiny(name, None, f"transformers makes no default config of it: {_short(error)}")
+    try:
         model = StandardizedTransformer.from_config(config, task=IMAGE_TEXT)
     except UnsupportedFamily as error:
         return _missing(name, config, error.brief, error.cause or error.brief)
-    except Exception as error:
-        return _by_tiny(name, config, f"transformers cannot build its default config: {_short(error)}")
+    except Exception:
+        refusal = _refusal(config)
+        if not refusal:
+            raise
+        return _by_tiny(name, config, f"transformers cannot build its default config: {refusal}")
     cause = model.vision.no_images()
     if cause is None:
         return _built(name, "served", model)
@@ -149,6 +156,19 @@ def _surveyed(name: str) -> ModelType:
         return _by_tiny(name, config, str(cause).partition(";")[0])
     built = type(model._module).__name__
     return _built(name, "text", model, f"transformers builds {built} from it: {cause}")
+
+
+def _refusal(config: Any) -> str:
+    """What transformers itself says when it cannot build a config; empty where it can, and the fault is elsewhere."""
+    import transformers
+
+    auto: Any = transformers.AutoModelForImageTextToText
+    try:
+        with torch.device("meta"):
+            auto.from_config(config)
+    except Exception as error:
+        return _short(error)
+    return ""
 
 
 def _by_tiny(name: str, config: Any, why: str) -> ModelType:
