@@ -18,7 +18,7 @@ from typing import Any
 import nnsight  # noqa: F401 - before any transformers model, which nnsight patches
 
 import belvedere
-from belvedere import components, families, layouts
+from belvedere import components, families, layouts, report
 from belvedere.descriptors import KeptValue, Value
 from belvedere.standardized import StandardizedTransformer
 
@@ -39,12 +39,14 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def on_files(files: Any, config: Any, **_: Any) -> Any:
-    """Add the pictures, and a page to explore one, to the site; mkdocs calls this."""
+    """Add the pictures, a page to explore one, and the field's matrix as a page by itself; mkdocs calls this."""
     from mkdocs.structure.files import File
 
     for name in (*_pictures.PICTURES, *_pictures.FURTHER):
         files.append(File.generated(config, _picture_file(name), content=_pictures.drawn(name)))
     files.append(File.generated(config, _explored.NAME, content=_explored.made()))
+    whole = report.written(surveyed(), "html", report.transformers_report())
+    files.append(File.generated(config, "support-matrix.html", content=whole))
     return files
 
 
@@ -223,6 +225,53 @@ def declined() -> str:
 
 
 @cache
+def surveyed() -> report.Field:
+    """Every model type of transformers, without weights."""
+    return report.survey()
+
+
+def field() -> str:
+    """Every model type: its parts, and how many values stand how; or what is missing."""
+    rows = [
+        (
+            _code(one.name),
+            *(_part(one, part) for part in ("tower", "text")),
+            _code(one.projector) if one.projector else "",
+            *(str(one.counts[kind]) if one.standings else "" for kind in ("served", "recomputed", "some", "lacking")),
+            f"not served: {one.cause}" if one.state == "missing" else one.note or "served",
+        )
+        for one in surveyed().types
+    ]
+    head = ("model type", "tower", "text", "projector", "served", "recomputed", "on some blocks", "lacking", "state")
+    return table(head, rows)
+
+
+def _part(one: report.ModelType, part: str) -> str:
+    """The model type of a part, and whether it has no entry."""
+    name = one.parts[part]
+    return f"{_code(name)}{' (no entry)' if part in one.unknown else ''}" if name else ""
+
+
+def fieldvalues() -> str:
+    """Every value: how many model types have it, and why the others do not."""
+    built = [one for one in surveyed().types if one.standings]
+    rows = []
+    for value in surveyed().values:
+        each = {one.name: one.standings[value] for one in built}
+        kinds = [standing.kind for standing in each.values()]
+        reasons = dict.fromkeys(_said(name, lack.reason) for name, one in each.items() for lack in one.lacks)
+        counted = (str(kinds.count(kind)) for kind in ("served", "recomputed", "some", "lacking"))
+        rows.append((_code(value), *counted, ". ".join(reasons)))
+    return table(("value", "served", "recomputed", "on some blocks", "lacking", "why it is lacking"), rows)
+
+
+def _said(model_type: str, reason: str) -> str:
+    """A reason's cause, alike for all types that give it: without their names, and the numbers of their blocks."""
+    cause = reason.partition(";")[0]
+    return cause.replace(f"{model_type} takes", "it takes").replace(f"this {model_type} config", "this config")
+
+
+@cache
 def models() -> dict[str, StandardizedTransformer]:
     """What the pages ask about: each checkpoint of the package whole, and one without its tower; no weights."""
     configs = {name: belvedere.checkpoint(name) for name in belvedere.shapes.CHECKPOINTS}
@@ -272,5 +321,20 @@ def checkpoints() -> str:
 
 TABLES: dict[str, Callable[..., str]] = {
     made.__name__: made
-    for made in (values, extra, kept, sizes, shapes, axes, shelf, reasons, checkpoints, wrappers, placing, declined)
+    for made in (
+        values,
+        extra,
+        kept,
+        sizes,
+        shapes,
+        axes,
+        shelf,
+        reasons,
+        checkpoints,
+        wrappers,
+        placing,
+        declined,
+        field,
+        fieldvalues,
+    )
 }

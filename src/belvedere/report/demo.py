@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 
-import belvedere
 from belvedere.report.page import inlined, page, png
 from belvedere.report.story import Finding, Story
+from belvedere.report.versions import versions
 
 __all__ = ["write"]
-
-PACKAGES = ("nnsight", "torch", "transformers", "matplotlib")
 
 
 def write(story: Story, folder: Path) -> Path:
@@ -41,7 +37,7 @@ def write(story: Story, folder: Path) -> Path:
             story=story,
             shown=shown,
             settings=_settings(story),
-            versions=_versions(),
+            versions=versions("matplotlib"),
             matrix=story.matrix,
         ),
         encoding="utf-8",
@@ -76,8 +72,3 @@ def _settings(story: Story) -> Mapping[str, str]:
         "cells per forward": str(story.tower.result.settings["batch_cells"]),
         **story.case.settings,
     }
-
-
-def _versions() -> Mapping[str, str]:
-    installed = {name: version(name) for name in PACKAGES}
-    return {"belvedere": belvedere.__version__, "python": platform.python_version(), **installed}

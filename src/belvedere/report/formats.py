@@ -1,4 +1,4 @@
-"""The support matrix as a terminal, a Markdown file, a program or a browser reads it.
+"""The support matrix of a checkpoint as a terminal, a Markdown file, a program or a browser reads it.
 
 Colour is never the only sign: a value that reads says ``yes`` and its shape, or ``recomputed`` where the forward need
 not make it; one that does not says ``no`` and the number of its reason.
@@ -6,25 +6,43 @@ not make it; one that does not says ``no`` and the number of its reason.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from io import StringIO
+from functools import partial
+from typing import Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from belvedere.report.matrix import Cell, Matrix
-from belvedere.report.page import page
+from belvedere.report.writing import WRITERS, Form, line, written
 
-__all__ = ["FORMATS", "as_html", "as_json", "as_markdown", "as_renderable", "as_terminal"]
+__all__ = ["FORMATS", "MATRIX", "heading", "listed_reasons", "reasons_table"]
 
 
-def as_renderable(matrix: Matrix) -> RenderableType:
-    """The tables, and the reasons under them, for a rich console."""
-    parts: list[RenderableType] = [Text(_heading(matrix), style="bold")]
-    if matrix.note:
-        parts.append(Text(f"No pictures: {matrix.note}"))
+def heading(matrix: Matrix) -> str:
+    """A checkpoint, with the model types of its parts."""
+    parts = ", ".join(f"{part} {name}" for part, name in matrix.family.items())
+    return f"{matrix.checkpoint} ({parts})"
+
+
+def reasons_table(reasons: tuple[str, ...]) -> list[RenderableType]:
+    """Numbered reasons for a rich console; nothing where there are none."""
+    table = Table.grid(padding=(0, 1))
+    for number, reason in enumerate(reasons, start=1):
+        table.add_row(Text(f"{number}", style="yellow"), Text(reason))
+    return [Text("Reasons", style="bold"), table] if reasons else []
+
+
+def listed_reasons(reasons: tuple[str, ...]) -> list[str]:
+    """Numbered reasons in Markdown; nothing where there are none."""
+    return (
+        ["## Reasons", "", *(f"{number}. {reason}" for number, reason in enumerate(reasons, 1)), ""] if reasons else []
+    )
+
+
+def _renderable(matrix: Matrix) -> RenderableType:
+    parts: list[RenderableType] = [Text(f"No pictures: {matrix.note}")] if matrix.note else []
     for group in matrix.groups:
         table = Table(title=group.title, title_justify="left", title_style="bold")
         table.add_column("value", no_wrap=True)
@@ -34,39 +52,23 @@ def as_renderable(matrix: Matrix) -> RenderableType:
         for row in group.rows:
             table.add_row(Text(row.value), Text(row.part), *(_colored(matrix, cell) for cell in row.cells))
         parts.append(table)
-    reasons = Table.grid(padding=(0, 1))
-    for number, reason in enumerate(matrix.reasons, start=1):
-        reasons.add_row(Text(f"{number}", style="yellow"), Text(reason))
-    return Group(*parts, Text("Reasons", style="bold"), reasons) if matrix.reasons else Group(*parts)
+    return Group(*parts, *reasons_table(matrix.reasons))
 
 
-def as_terminal(matrix: Matrix) -> str:
-    """The tables as plain text, 120 columns wide."""
-    console = Console(file=StringIO(), width=120, color_system=None)
-    console.print(as_renderable(matrix))
-    text: str = console.file.getvalue()  # type: ignore[attr-defined]
-    return text
-
-
-def as_markdown(matrix: Matrix) -> str:
-    """The tables in Markdown, with numbered reasons."""
-    lines = [f"# {_heading(matrix)}", ""]
-    if matrix.note:
-        lines += [f"No pictures: {matrix.note}", ""]
+def _markdown(matrix: Matrix) -> list[str]:
+    lines = [f"No pictures: {matrix.note}", ""] if matrix.note else []
     for group in matrix.groups:
         labels = [column.label for column in group.columns]
-        lines += [f"## {group.title}", "", _line(["value", "read from", *labels]), _line(["---"] * (len(labels) + 2))]
+        lines += [f"## {group.title}", "", line(["value", "read from", *labels]), line(["---"] * (len(labels) + 2))]
         for row in group.rows:
             part = f"`{row.part}`" if row.part else ""
-            lines.append(_line([f"`{row.value}`", part, *(_sign(matrix, cell) for cell in row.cells)]))
+            lines.append(line([f"`{row.value}`", part, *(_sign(matrix, cell) for cell in row.cells)]))
         lines.append("")
-    if matrix.reasons:
-        lines += ["## Reasons", "", *(f"{number}. {reason}" for number, reason in enumerate(matrix.reasons, 1)), ""]
-    return "\n".join(lines)
+    return lines + listed_reasons(matrix.reasons)
 
 
-def as_json(matrix: Matrix) -> str:
-    """The matrix for programs: per value and column its shape, and the reason or ``null`` where it reads.
+def _data(matrix: Matrix) -> dict[str, Any]:
+    """Per value and column its shape, and the reason or ``null`` where it reads.
 
     ``part`` is the part of a block that a value is read from, ``recomputed`` what it is made of where the forward need
     not make it; both are empty where there is nothing to say.
@@ -82,26 +84,18 @@ def as_json(matrix: Matrix) -> str:
         }
         for group in matrix.groups
     ]
-    held = {"checkpoint": matrix.checkpoint, "family": dict(matrix.family), "note": matrix.note, "groups": groups}
-    return json.dumps(held, indent=2, ensure_ascii=False) + "\n"
+    return {"checkpoint": matrix.checkpoint, "family": dict(matrix.family), "note": matrix.note, "groups": groups}
 
 
-def as_html(matrix: Matrix) -> str:
-    """One page that needs nothing beside itself."""
-    return page("support.html.j2", title=_heading(matrix), matrix=matrix)
-
-
-FORMATS: dict[str, Callable[[Matrix], str]] = {
-    "terminal": as_terminal,
-    "markdown": as_markdown,
-    "json": as_json,
-    "html": as_html,
-}
-
-
-def _heading(matrix: Matrix) -> str:
-    parts = ", ".join(f"{part} {name}" for part, name in matrix.family.items())
-    return f"Support of {matrix.checkpoint} ({parts})"
+MATRIX = Form(
+    title=lambda matrix: f"Support of {heading(matrix)}",
+    renderable=_renderable,
+    markdown=_markdown,
+    data=_data,
+    template="support.html.j2",
+)
+#: A matrix as text, by format.
+FORMATS: dict[str, Callable[[Matrix], str]] = {name: partial(written, format=name) for name in WRITERS}
 
 
 def _cell(cell: Cell) -> dict[str, str | None]:
@@ -117,7 +111,3 @@ def _sign(matrix: Matrix, cell: Cell) -> str:
 def _colored(matrix: Matrix, cell: Cell) -> Text:
     style = "yellow" if cell.reason is not None else "cyan" if cell.recomputed else "green"
     return Text(_sign(matrix, cell), style=style)
-
-
-def _line(cells: list[str]) -> str:
-    return f"| {' | '.join(cells)} |"
