@@ -18,6 +18,7 @@ from belvedere.components import NoVision, Standard
 from belvedere.components.gathering import block_support, stack_support
 from belvedere.components.scatter import RootScatter
 from belvedere.components.vision import root_input
+from belvedere.contract import Contract
 from belvedere.descriptors import KeptValue, value
 from belvedere.errors import InputError, Unavailable
 from belvedere.families.facts import ROOT_SCATTER
@@ -35,7 +36,7 @@ from belvedere.sizes import TextSizes
 __all__ = ["StandardizedTransformer"]
 
 
-class StandardizedTransformer(Interventions, TextSizes, Standard, TransformersModel):
+class StandardizedTransformer(Interventions, Contract, TextSizes, Standard, TransformersModel):
     """A transformers checkpoint whose parts and values have standard names.
 
     The checkpoint stays the original transformers module; nothing is re-implemented. Values are read and written inside
