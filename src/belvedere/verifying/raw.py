@@ -12,8 +12,9 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
-__all__ = ["Print", "entering", "fingerprint", "first", "listening", "watching"]
+__all__ = ["Passing", "Print", "entering", "fingerprint", "first", "listening", "prints", "watching"]
 
 #: The elements of a tensor that are taken into account at a time.
 CHUNK = 1 << 22
@@ -58,6 +59,11 @@ def _cut(number: int) -> int:
     return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
+def prints(held: Any) -> tuple[Print, ...]:
+    """The prints of a tensor, or of the tensors of a list."""
+    return (fingerprint(held),) if isinstance(held, Tensor) else tuple(fingerprint(one) for one in held)
+
+
 def first(output: Any) -> Tensor:
     """The stream of what a block returns."""
     if isinstance(output, Tensor):
@@ -74,9 +80,9 @@ def entering(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Tensor:
 
 @contextmanager
 def watching(
-    inputs: Mapping[Hashable, tuple[torch.nn.Module, Callable[[Any], Tensor]]],
-    outputs: Mapping[Hashable, tuple[torch.nn.Module, Callable[[Any], Tensor]]],
-    keep: Callable[[Tensor], Any],
+    inputs: Mapping[Hashable, tuple[torch.nn.Module, Callable[[Any], Any]]],
+    outputs: Mapping[Hashable, tuple[torch.nn.Module, Callable[[Any], Any]]],
+    keep: Callable[[Any], Any],
 ) -> Iterator[dict[Hashable, Any]]:
     """While it holds, what modules are called with and return at their first call, by key.
 
@@ -87,14 +93,14 @@ def watching(
     """
     seen: dict[Hashable, Any] = {}
 
-    def before(key: Hashable, take: Callable[[Any], Tensor]) -> Callable[..., None]:
+    def before(key: Hashable, take: Callable[[Any], Any]) -> Callable[..., None]:
         def hook(_: Any, args: Any, kwargs: Any) -> None:
             if key not in seen:
                 seen[key] = keep(take((args, kwargs)))
 
         return hook
 
-    def after(key: Hashable, take: Callable[[Any], Tensor]) -> Callable[..., None]:
+    def after(key: Hashable, take: Callable[[Any], Any]) -> Callable[..., None]:
         def hook(_: Any, _args: Any, output: Any) -> None:
             if key not in seen:
                 seen[key] = keep(take(output))
@@ -145,3 +151,51 @@ def listening() -> Iterator[dict[tuple[int, str], Print]]:
         yield seen
     finally:
         setattr(AttentionInterface, "get_interface", own)  # noqa: B010 - as above
+
+
+class Passing(TorchFunctionMode):
+    """Notes what passes the operations inside of some modules' forwards: the elements of tensors of certain sizes.
+
+    Args:
+        wanted: For each module the numbers of elements of the tensors to note.
+    """
+
+    def __init__(self, wanted: Mapping[torch.nn.Module, set[int]]) -> None:
+        super().__init__()
+        self._wanted, self._inside = wanted, dict.fromkeys(wanted, 0)
+        self._hooks = ExitStack()
+        #: For each module ``(count, elements)`` of what passed.
+        self.seen: dict[torch.nn.Module, set[tuple[int, int]]] = {module: set() for module in wanted}
+
+    def __enter__(self) -> Passing:
+        for module in self._wanted:
+            self._hooks.callback(module.register_forward_pre_hook(self._enter).remove)
+            self._hooks.callback(module.register_forward_hook(self._leave).remove)
+        super().__enter__()  # type: ignore[no-untyped-call]
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
+        self._hooks.close()
+
+    def _enter(self, module: torch.nn.Module, _: Any) -> None:
+        self._inside[module] += 1
+
+    def _leave(self, module: torch.nn.Module, *_: Any) -> None:
+        self._inside[module] -= 1
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        # What an operation is given is noted before it may write over it.
+        self._note(args)
+        output = func(*args, **(kwargs or {}))
+        self._note(output if isinstance(output, (tuple, list)) else (output,))
+        return output
+
+    def _note(self, held: Any) -> None:
+        inside = [module for module, times in self._inside.items() if times]
+        for one in held if inside else ():
+            if isinstance(one, Tensor):
+                for module in inside:
+                    if one.numel() in self._wanted[module]:
+                        made = fingerprint(one)
+                        self.seen[module].add((made.count, made.elements))

@@ -73,9 +73,8 @@ def _refused(bench: Bench, places: list[Place], reasons: Mapping[int, str]) -> l
                 found.append(Difference(where=place.path, what=what))
         raise Enough
 
-    with _noting_runs(bench) as ran:
-        with suppress(Enough):
-            bench.trace(ask)
+    with _noting_runs(bench) as ran, suppress(Enough):
+        bench.trace(ask)
     return found
 
 
