@@ -1,4 +1,4 @@
-"""The command line: ``belvedere support``, ``belvedere families``, ``belvedere demo``."""
+"""The command line: ``belvedere support``, ``belvedere verify``, ``belvedere families``, ``belvedere demo``."""
 
 from belvedere.cli.app import app
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from belvedere.cli.quiet import quiet
 from belvedere.cli.refusals import ArgumentError, refusals, resolved
 
-__all__ = ["support"]
+__all__ = ["Format", "support", "write"]
 
 
 class Format(StrEnum):
@@ -43,14 +43,15 @@ def support(
         model = StandardizedTransformer.from_config(resolved(checkpoint))
         matrix = support_matrix(model, checkpoint)
         if out is not None:
-            _write(out, FORMATS[format.value](matrix))
+            write(out, FORMATS[format.value](matrix))
         elif format is Format.terminal:
             Console().print(as_renderable(matrix))
         else:
             typer.echo(FORMATS[format.value](matrix), nl=False)
 
 
-def _write(out: Path, text: str) -> None:
+def write(out: Path, text: str) -> None:
+    """Write a file and say so; refuse one that cannot be written."""
     try:
         out.write_text(text, encoding="utf-8")
     except OSError as error:

@@ -75,14 +75,11 @@ def _beside(bench: Bench, other: dict[str, Any]) -> list[Tensor]:
 def _compared(bench: Bench, where: str, ours: list[Tensor], theirs: list[Tensor]) -> list[Difference]:
     found = []
     length = bench.encoding["input_ids"].shape[1]
-    mask = bench.encoding.get("attention_mask")
     for (host, name), one, was in zip(_places(bench), ours, theirs, strict=True):
         path = host.values()[name].path(host)
         if host is not getattr(bench.model, "vision", None):
             # What is added as padding stands before the prompt, and what its own padding holds is the kernel's choice.
-            one = one[:, -length:]
-            if mask is not None and mask.ndim == 2 and one.shape[:2] == mask.shape == was.shape[:2]:
-                one, was = one[mask.to(one.device).bool()], was[mask.to(was.device).bool()]
+            one, was = bench.real(one[:, -length:]), bench.real(was)
         found += compared(path, f"{where} it is something else, apart", near(one, was))
     return found
 

@@ -99,6 +99,13 @@ class Bench:
 
         return self.trace(run)
 
+    def real(self, held: Tensor) -> Tensor:
+        """Of ``[batch, seq, ...]`` the positions that are no padding, whose content is the kernel's choice: flat."""
+        mask = self.encoding.get("attention_mask")
+        if mask is None or mask.ndim != 2 or mask.shape != held.shape[:2]:
+            return held.flatten(0, 1)
+        return held[mask.to(held.device).bool()]
+
     def same(self, logits: Tensor) -> bool:
         """Whether logits are the plain forward's: bit for bit, or as nearly as the plain forward repeats itself."""
         if not self.noise:
@@ -152,7 +159,8 @@ def worst(ours: Tensor, theirs: Tensor, allowed: Tensor) -> tuple[float, float] 
     if ours.numel() == 0:
         return None
     apart = (ours - theirs).abs()
-    # A number that is none on both sides is the same number.
+    allowed = allowed.nan_to_num(nan=0.0)
+    # What is no number on both sides is the same.
     apart = torch.where((ours == theirs) | (ours.isnan() & theirs.isnan()), 0, apart).nan_to_num(nan=torch.inf)
     share = apart / allowed.clamp_min(torch.finfo(apart.dtype).tiny)
     place = int(share.argmax())

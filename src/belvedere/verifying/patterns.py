@@ -38,7 +38,7 @@ def patterns(bench: Bench) -> Answer:
     blocks = [block for block, _ in hosts]
     how = bench.model._module.config._attn_implementation
     checked = (
-        f"{listed(blocks)}, attention {how}; allowed are {ROUNDINGS} roundings, and {PER_SCORE} per unit of a score"
+        f"{listed(blocks)}, attention {how}; allowed are {ROUNDINGS} roundings and {PER_SCORE} for each unit of a score"
     )
     return answered(checked, bench.trace(mix))
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Given", "longer", "picture", "prepared"]
 
-QUESTION = "What is in the picture?"
+QUESTION = "what is in the picture ?"
 SENTENCE = "The quick brown fox jumps over the lazy dog."
 OWN = (
     "pass an input of your own: `verify(text=prompt, images=[picture])`, or an encoding with everything that the model "

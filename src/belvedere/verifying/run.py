@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -96,6 +97,11 @@ def _settings(bench: Bench, shown: str) -> Mapping[str, str]:
         bench.logits  # noqa: B018 - an input that the model itself cannot run is no broken clause
     except (ValueError, RuntimeError, TypeError, KeyError, IndexError) as error:
         raise InputError(f"the model's own forward refuses this input: {type(error).__name__}: {error}") from error
+    if not bool(bench.real(bench.logits).isfinite().all()):
+        raise InputError(
+            "the logits of a plain forward are not all finite, so nothing can be compared; load the model in a number "
+            "type that holds its activations (float16 overflows first), and look for weights that are NaN"
+        )
     ids = bench.encoding["input_ids"]
     return {
         "input": f"{shown}, {ids.shape[0]} x {ids.shape[1]} tokens",
@@ -107,7 +113,9 @@ def _settings(bench: Bench, shown: str) -> Mapping[str, str]:
 
 
 def _name(model: StandardizedTransformer) -> str:
-    return str(getattr(model.source_config, "_name_or_path", "") or type(model._module).__name__)
+    """What the model was loaded from, a folder by its own name; the class of a module that was made in memory."""
+    given = str(getattr(model.source_config, "_name_or_path", "") or type(model._module).__name__)
+    return Path(given).name if Path(given).is_dir() else given
 
 
 @contextmanager
