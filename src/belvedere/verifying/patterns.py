@@ -49,7 +49,7 @@ def _attention(host: Any, whole: bool) -> list[Difference]:
         values = host.attention_values
         scores = host.attention_scores
         # A position that attends to nothing has a row that is the kernel's choice.
-        seen = scores > torch.finfo(scores.dtype).min / 2
+        seen = scores > max(torch.finfo(scores.dtype).min, torch.finfo(torch.float32).min) / 2
         largest = float(scores.masked_fill(~seen, 0).abs().amax())
         rows = seen.any(-1)
         pattern = host.attention_probabilities
@@ -85,6 +85,8 @@ def _mixed(
     if rows is not None:
         rows = rows.expand(mixed.shape[:-1])
         mixed, size, heads = mixed[rows], size[rows], heads[rows]
-    allowed = (ROUNDINGS + PER_SCORE * largest) * torch.finfo(heads.dtype).eps * size.float()
+    # The softmax of an eager attention is in single precision, whatever the model's type.
+    rounding = max(torch.finfo(heads.dtype).eps, torch.finfo(torch.float32).eps)
+    allowed = (ROUNDINGS + PER_SCORE * largest) * rounding * size.float()
     what = "the pattern times the values is not what the heads read out, apart"
     return compared(where, what, worst(mixed.float(), heads.float(), allowed))

@@ -57,8 +57,9 @@ class Place:
         return above
 
     def idle(self) -> bool:
-        """Inside a trace: whether its input does not make the value."""
-        return not isinstance(self.found, KeptValue) and self.host.idle(self.name) is not None
+        """Inside a trace: whether its input does not make the value; what the root is called with is always there."""
+        kept = isinstance(self.found, KeptValue) and self.found.location(self.host) == f"{self.host.root.path}.input"
+        return not kept and self.host.idle(self.name) is not None
 
     def read(self) -> Any:
         """The value, inside a trace."""
