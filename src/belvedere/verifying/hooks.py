@@ -59,12 +59,14 @@ def hooked(bench: Bench) -> Answer:
             ours[id(place)] = raw.prints(place.read())
 
     bench.trace(read)
-    inside = _inside(truths, ours)
-    with raw.listening() as heard, _watching(truths, raw.prints) as seen, raw.Passing(inside) as passing:
+    with raw.listening() as heard, _watching(truths, raw.prints) as seen:
+        bench.plain()
+    inside = _inside([one for one in wanted if _key(one) not in heard], truths, ours)
+    with raw.Passing(inside) as passing:
         bench.plain()
     differences = _paths(bench) + by_hand(bench, derived)
     for place in wanted:
-        truth, key = truths[id(place)], (id(place.host._module), place.name)
+        truth, key = truths[id(place)], _key(place)
         if key in heard:
             equal = _sum(ours[id(place)]) == (heard[key].count, heard[key].elements)
         elif truth.point == "inside":
@@ -105,12 +107,20 @@ def _part(place: Place, served: Any) -> Any:
     return held.flatten(2).transpose(1, 2) if is_map else held
 
 
-def _inside(truths: Mapping[int, Truth], ours: Mapping[int, Prints]) -> dict[torch.nn.Module, set[int]]:
-    """The sizes of the values that are made inside of each module's forward."""
+def _key(place: Place) -> tuple[int, str]:
+    """A value as `raw.listening` names those that pass the attention interface."""
+    return id(place.host._module), place.name
+
+
+def _inside(
+    places: list[Place], truths: Mapping[int, Truth], ours: Mapping[int, Prints]
+) -> dict[torch.nn.Module, set[int]]:
+    """The sizes of those values that are made inside of each module's forward."""
     found: dict[torch.nn.Module, set[int]] = {}
-    for key, truth in truths.items():
+    for place in places:
+        truth = truths[id(place)]
         if truth.point == "inside":
-            found.setdefault(truth.module, set()).update(one.count for one in ours[key])
+            found.setdefault(truth.module, set()).update(one.count for one in ours[id(place)])
     return found
 
 

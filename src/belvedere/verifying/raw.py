@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
@@ -42,16 +43,22 @@ def fingerprint(held: Tensor) -> Print:
     elements = order = 0
     for start in range(0, len(bits), CHUNK):
         mixed = _mixed(bits[start : start + CHUNK].to(torch.int64) + 1)
-        place = torch.arange(start, start + len(mixed), device=mixed.device)
         elements = _cut(elements + int(mixed.sum()))
-        order = _cut(order + int((mixed * (2 * _mixed(place * PLACE) + 1)).sum()))
+        order = _cut(order * SCATTER + int(mixed.mul_(_places(mixed.device)[: len(mixed)]).sum()))
     return Print(len(bits), elements, order)
 
 
 def _mixed(numbers: Tensor) -> Tensor:
-    scattered = numbers * SCATTER
-    scattered = (scattered ^ (scattered >> 29)) * PLACE
-    return scattered ^ (scattered >> 32)
+    """Whole numbers scattered over 64 bits, in place."""
+    numbers.mul_(SCATTER)
+    numbers.bitwise_xor_(numbers >> 29).mul_(PLACE)
+    return numbers.bitwise_xor_(numbers >> 32)
+
+
+@cache
+def _places(device: torch.device) -> Tensor:
+    """An odd number for each place among `CHUNK`."""
+    return 2 * _mixed(torch.arange(1, CHUNK + 1, device=device)) + 1
 
 
 def _cut(number: int) -> int:
