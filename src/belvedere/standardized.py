@@ -20,6 +20,7 @@ from belvedere.components.listing import Support
 from belvedere.components.scatter import RootScatter
 from belvedere.components.summary import of_model
 from belvedere.components.vision import root_input
+from belvedere.contract import Contract
 from belvedere.descriptors import KeptValue, value
 from belvedere.errors import InputError, Unavailable
 from belvedere.families.facts import ROOT_SCATTER
@@ -38,7 +39,7 @@ from belvedere.sizes import TextSizes
 __all__ = ["StandardizedTransformer"]
 
 
-class StandardizedTransformer(Interventions, TextSizes, Standard, TransformersModel):
+class StandardizedTransformer(Interventions, Contract, TextSizes, Standard, TransformersModel):
     """A transformers checkpoint whose parts and values have standard names.
 
     The checkpoint stays the original transformers module; nothing is re-implemented. Values are read and written inside

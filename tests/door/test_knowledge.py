@@ -22,15 +22,16 @@ LAYERS = (
     ("families",),
     ("loading", "pictures"),
     ("inputs", "locating"),
-    ("batching",),
+    ("batching", "contract"),
     ("standardized",),
     ("experiments", "plot", "testing"),
+    ("verifying",),
     ("draft", "report"),
     ("cli",),
 )
 RANK = {part: rank for rank, layer in enumerate(LAYERS) for part in layer}
-#: A part that draws its own results imports plots where it does so.
-BESIDE = {("experiments", "plot")}
+#: A part that draws its own results imports plots where it does so; the root loads what verifies it when it is asked.
+BESIDE = {("experiments", "plot"), ("contract", "verifying")}
 
 MODULE_LINES = 400
 FUNCTION_LINES = 60

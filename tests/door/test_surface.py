@@ -15,7 +15,11 @@ from belvedere import errors
 PACKAGE = Path(belvedere.__file__).parent
 
 #: Packages that no user imports.
-INTERNAL = {"cli": "the command is its door", "locating": "its door is `model.layout`"}
+INTERNAL = {
+    "cli": "the command is its door",
+    "locating": "its door is `model.layout`",
+    "verifying": "its door is `model.verify`",
+}
 
 
 def test_the_names_are_sorted_and_each_is_there():

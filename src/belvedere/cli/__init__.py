@@ -1,4 +1,4 @@
-"""The command line: ``belvedere support``, ``belvedere families``, ``belvedere demo``, ``belvedere explore``."""
+"""The command line: ``belvedere support``, ``verify``, ``families``, ``demo`` and ``explore``."""
 
 from belvedere.cli.app import app
 

@@ -10,6 +10,7 @@ from belvedere.cli.demo import demo
 from belvedere.cli.explore import explore
 from belvedere.cli.families import families
 from belvedere.cli.support import support
+from belvedere.cli.verify import verify
 
 __all__ = ["app"]
 
@@ -21,6 +22,7 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
 )
 app.command()(support)
+app.command()(verify)
 app.add_typer(families, name="families")
 app.command()(demo)
 app.command()(explore)

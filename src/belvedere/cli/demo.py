@@ -99,6 +99,7 @@ def _table(story: Story) -> Table:
     table.add_row("corrupt answer", _likeliest(story.corrupt))
     table.add_row("largest effect of a patch", _best(story.tower, "patch"))
     table.add_row("largest effect of an image token", _best(story.text, "image token"))
+    table.add_row("the contract", Text(story.verified.summary))
     return table
 
 

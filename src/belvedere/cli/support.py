@@ -13,7 +13,7 @@ from rich.console import Console
 from belvedere.cli.quiet import quiet
 from belvedere.cli.refusals import ArgumentError, refusals, resolved
 
-__all__ = ["support"]
+__all__ = ["Format", "support", "write"]
 
 
 class Format(StrEnum):
@@ -63,7 +63,7 @@ def support(
         about = transformers_report() if report and record is not None else None
         record = record if record is not None else transformers_report()
         if out is not None:
-            _write(out, written(record, format.value, about))
+            write(out, written(record, format.value, about))
         elif format is Format.terminal:
             Console().print(rendered(record, about))
         else:
@@ -101,7 +101,8 @@ def _refuse_folder(out: Path | None) -> None:
         raise ArgumentError(f"{out} cannot be written: pass a file in a folder that is there")
 
 
-def _write(out: Path, text: str) -> None:
+def write(out: Path, text: str) -> None:
+    """Write a file and say so; refuse one that cannot be written."""
     try:
         out.write_text(text, encoding="utf-8")
     except OSError as error:

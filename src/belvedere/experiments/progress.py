@@ -36,11 +36,12 @@ class Bar:
         name: What is swept.
         total: How many cells there are.
         shown: Whether to show it; ``None`` shows it in a terminal or, where it takes a while, in a notebook.
+        unit: What is counted.
     """
 
-    def __init__(self, name: str, total: int, shown: bool | None = None) -> None:
+    def __init__(self, name: str, total: int, shown: bool | None = None, *, unit: str = "cells") -> None:
         self.done = 0
-        self._meter = _meter(name, total, shown)
+        self._meter = _meter(name, total, shown, unit)
 
     def __enter__(self) -> Bar:
         self._meter.start()
@@ -71,12 +72,12 @@ class Silent:
 class Terminal:
     """A rich bar on standard error, so that output can be piped."""
 
-    def __init__(self, name: str, total: int, console: Console) -> None:
+    def __init__(self, name: str, total: int, console: Console, unit: str) -> None:
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
             MofNCompleteColumn(),
-            TextColumn("cells"),
+            TextColumn(unit),
             TimeRemainingColumn(elapsed_when_finished=True),
         )
         self._progress = Progress(*columns, console=console)
@@ -98,8 +99,8 @@ class Terminal:
 class Notebook:
     """An HTML bar in the cell's output, updated in place; needs no widgets."""
 
-    def __init__(self, name: str, total: int, patience: float) -> None:
-        self._name, self._total = name, total
+    def __init__(self, name: str, total: int, patience: float, unit: str) -> None:
+        self._name, self._total, self._unit = name, total, unit
         self._patience, self._begun = patience, monotonic()
         self._display: Any = None
 
@@ -121,17 +122,17 @@ class Notebook:
         """Nothing: the output stands."""
 
     def _shown(self, done: int) -> dict[str, str]:
-        text = f"{self._name}: {done} of {self._total} cells"
+        text = f"{self._name}: {done} of {self._total} {self._unit}"
         bar = f"<progress max={self._total} value={done} style='width: 20em; vertical-align: middle'></progress>"
         return {"text/plain": text, "text/html": f"{bar} <code>{text}</code>"}
 
 
-def _meter(name: str, total: int, shown: bool | None) -> Meter:
+def _meter(name: str, total: int, shown: bool | None, unit: str) -> Meter:
     console = Console(stderr=True)
     if shown is False:
         return Silent()
     if console.is_jupyter:
-        return Notebook(name, total, 0 if shown else PATIENCE)
+        return Notebook(name, total, 0 if shown else PATIENCE, unit)
     if shown or console.is_terminal:
-        return Terminal(name, total, console)
+        return Terminal(name, total, console, unit)
     return Silent()

@@ -1,9 +1,10 @@
-"""Pages and tables made of results: support matrices in four formats, the demo's report, and a page to explore.
+"""Pages and tables made of results: support matrices, what verifying found, the demo's report, and a page to explore.
 
 `matrix` gathers what a checkpoint supports into one record, `comparison` where several differ, and `field` what every
-model type of transformers supports; `writing` writes each of them for a terminal, as Markdown, as JSON or as a page.
-`cases` makes a pair of inputs, `story` runs the patching on it, and `demo` writes what came out. `exploration` gathers
-what a model does with one picture and one prompt, and `explored` makes the page to look around in it.
+model type of transformers supports; `writing` writes each of them for a terminal, as Markdown, as JSON or as a page,
+and `verified` does so with what `model.verify` returns. `cases` makes a pair of inputs, `story` runs the patching on
+it, and `demo` writes what came out. `exploration` gathers what a model does with one picture and one prompt, and
+`explored` makes the page to look around in it.
 """
 
 from belvedere.report.cases import Case, Token, picture_case, shapes_case
@@ -18,11 +19,13 @@ from belvedere.report.matrix import Matrix, support_matrix
 from belvedere.report.sheets import Sheet
 from belvedere.report.standing import Lack, Standing
 from belvedere.report.story import Answer, Finding, Story, tell
+from belvedere.report.verified import VERIFIED
 from belvedere.report.versions import TransformersReport, transformers_report
 from belvedere.report.writing import rendered, written
 
 __all__ = [
     "FORMATS",
+    "VERIFIED",
     "Answer",
     "Candidate",
     "Case",

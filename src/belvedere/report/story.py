@@ -13,6 +13,7 @@ from belvedere.experiments import Cell, PatchResult, patch, patch_boxes, token_b
 from belvedere.experiments.runs import encoded, next_logits
 from belvedere.report.cases import Box, Case
 from belvedere.report.matrix import Matrix, support_matrix
+from belvedere.verifying import Report, verify
 
 if TYPE_CHECKING:
     from belvedere.standardized import StandardizedTransformer
@@ -75,6 +76,7 @@ class Story:
         tower: The sweep over tower blocks and patches.
         text: The sweep over text blocks and image tokens.
         matrix: What the checkpoint supports.
+        verified: The contract, run on the clean input.
     """
 
     checkpoint: str
@@ -84,6 +86,7 @@ class Story:
     tower: Finding
     text: Finding
     matrix: Matrix
+    verified: Report
 
     @property
     def notes(self) -> list[str]:
@@ -99,7 +102,7 @@ class Story:
 def tell(
     model: StandardizedTransformer, checkpoint: str, case: Case, *, batch_cells: int = 32, progress: bool | None = None
 ) -> Story:
-    """Run both sweeps on a case.
+    """Run both sweeps on a case, and the contract on its clean input.
 
     Args:
         model: The checkpoint, loaded.
@@ -124,6 +127,7 @@ def tell(
         tower=_finding(tower, patch_boxes(model, case.clean, size), case),
         text=_finding(text, token_boxes(model, case.clean, size), case),
         matrix=support_matrix(model, checkpoint),
+        verified=verify(model, progress=progress, checkpoint=checkpoint, **case.clean),
     )
 
 
