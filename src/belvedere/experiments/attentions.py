@@ -1,0 +1,184 @@
+"""What positions were found to look at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from os import PathLike
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from belvedere.errors import InputError
+from belvedere.experiments import pictured
+from belvedere.experiments.saved import Result
+from belvedere.geometry import KINDS
+
+if TYPE_CHECKING:
+    pass
+
+__all__ = ["TEXT", "AttentionResult"]
+
+#: The kind of what is of no picture.
+TEXT = -1
+#: What is looked at beside pictures, by kind.
+BESIDE = {"cls": "CLS", "register": "registers", "padding": "padding", "newline": "newlines"}
+#: What a row may lack to 1 in half precision; what lacks more is a sink's.
+ROUNDED = 0.02
+Heads = Literal["mean", "each"] | int | Iterable[int]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class AttentionResult(Result):
+    """How much of its attention each position pays to each key.
+
+    Args:
+        attention: ``[layer, query, head, key]``, in float32; a row sums to 1, or to less where a sink takes the rest.
+        layers: The block of each row.
+        queries: The positions that look.
+        texts: By key, the prompt's token as it is written, nothing for one of a picture; empty without a tokenizer, and
+            in the tower.
+        boxes: ``[key, 4]`` in the original picture's pixels; NaN where a key shows none, or where that is not known.
+        images: ``[key]``, the picture's number; -1 for text.
+        kinds: ``[key]``, the place in `belvedere.geometry.KINDS`; -1 for text.
+        stack: ``"text"`` or ``"vision"``.
+        skipped: Why some blocks have no pattern, by their numbers.
+        settings: What else made it.
+        sizes: Width and height of each of the input's pictures; empty where that is not known.
+        prints: What tells each of them from other pictures.
+        pictures: The pictures themselves, which no file keeps.
+    """
+
+    KIND: ClassVar[str] = "attention"
+    HEADER: ClassVar[str] = "belvedere.attention"
+    HEADINGS: ClassVar[tuple[str, ...]] = ("block", "from", "looks at", "most at")
+    axes: ClassVar[tuple[str, ...]] = ("layer", "query", "head", "key")
+
+    attention: Tensor
+    layers: tuple[int, ...]
+    queries: tuple[int, ...]
+    texts: tuple[str, ...]
+    boxes: Tensor
+    images: Tensor
+    kinds: Tensor
+    stack: str
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    sizes: tuple[tuple[int, int], ...] = ()
+    prints: tuple[tuple[str, ...], ...] = ()
+    pictures: tuple[Any, ...] = ()
+
+    def groups(self) -> dict[str, Tensor]:
+        """The keys of each picture, of each picture's thumbnail, of newlines and the like, and of text.
+
+        Returns:
+            By name, ``[n]``; every key is in one of them.
+        """
+        found: dict[str, list[int]] = {}
+        for key, (image, kind) in enumerate(zip(self.images.tolist(), self.kinds.tolist(), strict=True)):
+            found.setdefault(self._group(image, kind), []).append(key)
+        return {name: torch.tensor(keys) for name, keys in sorted(found.items(), key=lambda one: _rank(one[0]))}
+
+    def shares(self) -> dict[str, Tensor]:
+        """How much of the attention each of `groups` gets: by name, ``[layer, query, head]``.
+
+        Together they are 1. Where they are less by more than rounding leaves, ``"sink"`` is the rest.
+        """
+        found = {name: self.attention[..., keys].sum(-1) for name, keys in self.groups().items()}
+        rest = 1 - self.attention.sum(-1)
+        return {**found, "sink": rest} if float(rest.max()) > ROUNDED else found
+
+    def on_picture(self, image: int = 0, *, thumbnail: bool = False) -> tuple[Tensor, Tensor]:
+        """The attention to what shows a picture, and where that lies; of keys that share a box the sum.
+
+        Args:
+            image: The picture's number.
+            thumbnail: To its thumbnail, and not to its tiles.
+
+        Returns:
+            ``[layer, query, head, n]`` and ``[n, 4]`` in the original picture's pixels.
+
+        Raises:
+            InputError: No such key has a known box.
+        """
+        keys = self.groups().get(self._shown(image, thumbnail), torch.empty(0, dtype=torch.long))
+        keys = keys[~self.boxes[keys].isnan().any(-1)]
+        if not len(keys):
+            what = "thumbnail of a picture" if thumbnail else "picture"
+            raise InputError(
+                f"there is no {what} {image} whose keys have known boxes; pass the prompt and its pictures and not an "
+                "encoding, or use `table()` or `plot()`"
+            )
+        boxes, own = self.boxes[keys].unique(dim=0, return_inverse=True)
+        if len(boxes) == len(keys):
+            return self.attention[..., keys], self.boxes[keys]
+        found = self.attention.new_zeros(*self.attention.shape[:-1], len(boxes))
+        return found.index_add(-1, own, self.attention[..., keys]), boxes
+
+    def thumbnails(self) -> tuple[int, ...]:
+        """The pictures that are shown a second time, small and whole."""
+        return tuple(sorted(set(self.images[self.kinds.eq(KINDS.index("thumbnail"))].tolist())))
+
+    @property
+    def title(self) -> str:
+        """What stands above the table."""
+        return f"attention of the {self._stack}, mean of {self.attention.shape[2]} heads"
+
+    def lines(self) -> list[tuple[str, ...]]:
+        """One line per block and position: what its attention goes to, and the key that gets most, over all heads."""
+        shares = {name: share.mean(-1) for name, share in self.shares().items()}
+        most, best = self.attention.mean(2).max(-1)
+        return [
+            (
+                str(layer),
+                self.named(place),
+                ", ".join(f"{name} {float(share[row, column]):.0%}" for name, share in shares.items()),
+                f"{self.named(int(best[row, column]))}, {float(most[row, column]):.0%}",
+            )
+            for row, layer in enumerate(self.layers)
+            for column, place in enumerate(self.queries)
+        ]
+
+    def named(self, key: int) -> str:
+        """What a position or a row of the tower is called: its number, and its token or its picture.
+
+        Args:
+            key: The position.
+        """
+        image, kind = int(self.images[key]), int(self.kinds[key])
+        if kind != TEXT:
+            return f"{key} ({self._group(image, kind)})"
+        return f"{key} {pictured.spelled(self.texts[key])!r}" if self.texts else str(key)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write it to one file, without the pictures.
+
+        Args:
+            path: The file.
+        """
+        super(AttentionResult, replace(self, pictures=())).save(path)
+
+    def _group(self, image: int, kind: int) -> str:
+        if kind == TEXT:
+            return "text"
+        return BESIDE.get(KINDS[kind]) or self._shown(image, KINDS[kind] == "thumbnail")
+
+    def _shown(self, image: int, thumbnail: bool) -> str:
+        count = max(len(self.sizes), int(self.images.max()) + 1)
+        name = "picture" if count == 1 else f"picture {image}"
+        return f"{name}'s thumbnail" if thumbnail else name
+
+    @property
+    def _stack(self) -> str:
+        return "text" if self.stack == "text" else "tower"
+
+    def __repr__(self) -> str:
+        shape = ", ".join(f"{name} {length}" for name, length in zip(self.axes, self.attention.shape, strict=True))
+        shares = ", ".join(f"{name} {float(share.mean()):.0%}" for name, share in self.shares().items())
+        return f"AttentionResult({self._stack}: [{shape}], {shares})"
+
+
+def _rank(name: str) -> tuple[bool, bool, str]:
+    """Pictures come first, and text last."""
+    return name == "text", not name.startswith("picture"), name

@@ -1,0 +1,49 @@
+"""Where a position looks is what the model's own eager attention says, and each key is named for what it is."""
+
+import pytest
+import torch
+from truth import hooked
+
+from belvedere import Unavailable
+from belvedere.experiments import attention
+from belvedere.experiments.patterns import Patterns
+from belvedere.geometry import KINDS
+
+
+def alone(checkpoint):
+    return {**checkpoint.row.solo(0), **checkpoint.row.forward}
+
+
+def native(checkpoint, encoding, layer):
+    """The pattern of a text block, ``[heads, query, key]``, from a hook on an eager load."""
+    where = checkpoint.row.attention(layer)
+    return hooked(checkpoint.eager, encoding, where)[where][2][1][0]
+
+
+def test_a_row_is_eager_attention_s_own(checkpoint):
+    encoding = alone(checkpoint)
+    hosts = Patterns.find(checkpoint.model, "text", None).hosts
+    if len({host.num_heads for host in hosts.values()}) > 1:
+        with pytest.raises(Unavailable, match="heads, which are no one tensor"):
+            attention(checkpoint.model, encoding, [2, -1])
+        hosts = dict(list(hosts.items())[:1])
+    result = attention(checkpoint.model, encoding, [2, -1], layers=list(hosts))
+    for row, layer in enumerate(result.layers):
+        truth = native(checkpoint, encoding, layer)[:, [2, -1]].transpose(0, 1)
+        torch.testing.assert_close(result.attention[row], truth, atol=1e-4, rtol=1e-3)
+    together = sum(result.shares().values())
+    torch.testing.assert_close(together, torch.ones_like(together), atol=1e-4, rtol=0)
+
+
+def test_the_share_of_the_pictures_is_that_of_their_placeholders(scattering):
+    encoding = alone(scattering)
+    layer = next(iter(Patterns.find(scattering.model, "text", None).hosts))
+    result = attention(scattering.model, encoding, "last", layers=layer)
+    shown = encoding["input_ids"][0].eq(scattering.model.placeholder("image"))
+    assert shown.sum() == result.kinds.ge(0).sum()
+    own = native(scattering, encoding, layer)[:, -1][:, shown].sum(-1)
+    shares = result.shares()
+    pictured = sum(share for name, share in shares.items() if name not in ("text", "sink"))
+    torch.testing.assert_close(pictured[0, 0], own, atol=1e-4, rtol=1e-3)
+    newlines = result.kinds.eq(KINDS.index("newline"))
+    assert ("newlines" in shares) == bool(newlines.any())
