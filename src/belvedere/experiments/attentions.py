@@ -110,7 +110,7 @@ class AttentionResult(Result):
                 f"there is no {what} {image} whose keys have known boxes; pass the prompt and its pictures and not an "
                 "encoding, or use `table()` or `plot()`"
             )
-        boxes, own = self.boxes[keys].unique(dim=0, return_inverse=True)
+        boxes, own = self.boxes[keys].unique(dim=0, return_inverse=True)  # type: ignore[no-untyped-call]
         if len(boxes) == len(keys):
             return self.attention[..., keys], self.boxes[keys]
         found = self.attention.new_zeros(*self.attention.shape[:-1], len(boxes))
