@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import product
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -12,11 +13,15 @@ from torch import Tensor
 
 from belvedere.errors import InputError
 from belvedere.experiments import pictured
+from belvedere.experiments.numbers import whole
 from belvedere.experiments.saved import Result
 from belvedere.geometry import KINDS
 
 if TYPE_CHECKING:
-    pass
+    from matplotlib.figure import Figure
+    from PIL.Image import Image
+
+    from belvedere.plot.laid import Laid
 
 __all__ = ["TEXT", "AttentionResult"]
 
@@ -26,6 +31,8 @@ TEXT = -1
 BESIDE = {"cls": "CLS", "register": "registers", "padding": "padding", "newline": "newlines"}
 #: What a row may lack to 1 in half precision; what lacks more is a sink's.
 ROUNDED = 0.02
+#: The most panels of a figure, and what their colours mean.
+MOST, UNIT = 200, "share of a position's attention"
 Heads = Literal["mean", "each"] | int | Iterable[int]
 
 
@@ -139,6 +146,143 @@ class AttentionResult(Result):
             for row, layer in enumerate(self.layers)
             for column, place in enumerate(self.queries)
         ]
+
+    def plot(self) -> Figure:
+        """A map, the mean over heads: a row per block and position that looks, and a column per key."""
+        from belvedere import plot
+
+        rows = [
+            f"{layer}, {self.named(place)}" if len(self.queries) > 1 else str(layer)
+            for layer in self.layers
+            for place in self.queries
+        ]
+        return plot.heat(
+            self.attention.mean(2).flatten(0, 1),
+            rows=rows,
+            columns=pictured.labels_of(range(len(self.images)), self.texts),
+            spans=pictured.spans_of(self.images, "tokens" if self.stack == "text" else "rows"),
+            title=self._heading(f"mean of {self.attention.shape[2]} heads"),
+            unit=UNIT,
+            down="block" if len(self.queries) == 1 else "block, position",
+            across="position" if self.stack == "text" else "row of the tower",
+            signed=False,
+        )
+
+    def overlay(
+        self,
+        picture: Image | None = None,
+        *,
+        image: int | None = None,
+        layers: Iterable[int] | int | None = None,
+        heads: Heads = "mean",
+        outline: tuple[float, float, float, float] | None = None,
+        scale: str = "shared",
+    ) -> Figure:
+        """The pictures, and over each what of the attention goes to it, one panel per block.
+
+        A panel's title says how much of the attention goes to the picture in all. Of tokens that share a box, as a
+        resampler's do, the sum is drawn; a thumbnail has panels of its own.
+
+        Args:
+            picture: One picture as the model was given it, or where it is; by default all of them.
+            image: Its number among the input's pictures; by default it is recognised.
+            layers: Some of the blocks; by default all.
+            heads: ``"mean"``, the mean over heads; ``"each"``, a panel for each head; or some heads, a panel each.
+            outline: A box to draw a line around.
+            scale: ``"shared"``, one scale of colours for all panels, or ``"panel"``, one for each.
+
+        Raises:
+            InputError: It is another picture than the input's, no key has a box in it, there is no such block or head,
+                or there are more panels than can be drawn.
+        """
+        from belvedere.plot.laid import Shown, drawn
+
+        rows = pictured.checked_layers(layers, self.layers)
+        chosen = self._heads(heads)
+        shown = [
+            Shown(image=asked.picture, name=asked.name, panels=self._panels(asked.image, rows, chosen))
+            for asked in self._asked(picture, image)
+        ]
+        count = sum(len(one.panels) for one in shown)
+        if count > MOST:
+            raise InputError(
+                f"{count} panels are more than can be told apart; choose blocks (`layers=`), heads (`heads=`) or a "
+                f"picture, for {MOST} panels at most"
+            )
+        about = f"mean of {self.attention.shape[2]} heads" if heads == "mean" else "by head"
+        return drawn(
+            shown,
+            heading=self._heading(about),
+            unit=UNIT,
+            notes=[f"%: how much of {'its' if len(self.queries) == 1 else 'their'} attention goes to what is drawn"],
+            outline=pictured.checked_outline(outline),
+            scale=scale,
+            signed=False,
+        )
+
+    def _asked(self, picture: Any, image: int | None) -> list[pictured.Asked]:
+        """The pictures that are to be drawn on."""
+        if picture is None and not self.pictures:
+            raise InputError("this result does not hold its pictures, as of a file or an encoding; pass the picture")
+        numbers: list[int | None] = [image]
+        if picture is None:
+            count = len(self.pictures)
+            if image is not None and not 0 <= image < count:
+                raise InputError(f"there is no picture {image}; the input shows {count}, counted from 0")
+            numbers = list(range(count)) if image is None else [image]
+        return [
+            pictured.shown_in(
+                self.pictures[number or 0] if picture is None else picture,
+                number,
+                images=self.images,
+                sizes=self.sizes,
+                known=self.prints,
+            )
+            for number in numbers
+        ]
+
+    def _panels(self, image: int, rows: Sequence[int], heads: Sequence[int] | None) -> list[Laid]:
+        """The panels over one picture: by block, by position, by head, by part."""
+        from belvedere.plot.laid import Laid
+
+        parts = [self.on_picture(image, thumbnail=thumbnail) for thumbnail in self._kinds_of(image)]
+        names = ["", ", thumbnail"]
+        made = []
+        for row, column in product(rows, range(len(self.queries))):
+            for head in [None] if heads is None else heads:
+                who = f", {self.named(self.queries[column])}" if len(self.queries) > 1 else ""
+                which = "" if head is None else f", head {head}"
+                for (found, boxes), part in zip(parts, names, strict=False):
+                    values = found[row, column].mean(0) if head is None else found[row, column, head]
+                    title = f"block {self.layers[row]}{which}{who}{part}"
+                    says = f"{float(values.sum()):.1%}, at most {float(values.max()):.2g}"
+                    made.append(Laid(title=title, values=values, boxes=boxes, says=says))
+        return made
+
+    def _kinds_of(self, image: int) -> list[bool]:
+        """Whether a picture's panels are of its thumbnail: no, and yes where it has one."""
+        return [False, True] if image in self.thumbnails() else [False]
+
+    def _heads(self, heads: Heads) -> list[int] | None:
+        """The heads that get panels; ``None`` for their mean."""
+        count = self.attention.shape[2]
+        if isinstance(heads, str):
+            if heads not in ("mean", "each"):
+                raise InputError(f"heads={heads!r} is neither 'mean' nor 'each'; or pass numbers")
+            return None if heads == "mean" else list(range(count))
+        wanted = whole(heads, "heads")
+        outside = [head for head in wanted if not -count <= head < count]
+        if outside or not wanted:
+            what = f"there is no head {outside[0]}" if outside else "`heads` is empty"
+            raise InputError(f"{what}; there are {count}, 0 to {count - 1}")
+        return [head % count for head in wanted]
+
+    def _heading(self, about: str) -> str:
+        who = self.named(self.queries[0]) if len(self.queries) == 1 else f"{len(self.queries)} positions"
+        model = pictured.short_name(str(self.settings.get("model", "")))
+        what = "position" if self.stack == "text" else "row"
+        start = f"attention of the {self._stack} from {what if len(self.queries) == 1 else ''} {who}, {about}"
+        return " ".join(start.split()) + (f"\n{model}" if model else "")
 
     def named(self, key: int) -> str:
         """What a position or a row of the tower is called: its number, and its token or its picture.
