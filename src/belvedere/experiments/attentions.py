@@ -31,6 +31,8 @@ TEXT = -1
 BESIDE = {"cls": "CLS", "register": "registers", "padding": "padding", "newline": "newlines"}
 #: What a row may lack to 1 in half precision; what lacks more is a sink's.
 ROUNDED = 0.02
+#: What is less attention to one box is noise.
+NOISE = 1e-3
 #: The most panels of a figure, and what their colours mean.
 MOST, UNIT = 200, "share of a position's attention"
 Heads = Literal["mean", "each"] | int | Iterable[int]
@@ -218,6 +220,7 @@ class AttentionResult(Result):
             outline=pictured.checked_outline(outline),
             scale=scale,
             signed=False,
+            least=NOISE,
         )
 
     def _asked(self, picture: Any, image: int | None) -> list[pictured.Asked]:

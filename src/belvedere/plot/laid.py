@@ -16,7 +16,7 @@ from torch import Tensor
 
 from belvedere.plot.ground import ground
 from belvedere.plot.sheet import GAP, LOWEST, OWN, PANEL, Sheet
-from belvedere.plot.style import GROUND, INK, LEAST, OUTLINE, Plot, Scale, styled
+from belvedere.plot.style import GROUND, INK, OUTLINE, Plot, Scale, styled
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -74,7 +74,7 @@ def drawn(
     outline: Box | None = None,
     scale: str = "shared",
     signed: bool = True,
-    least: float = LEAST,
+    least: float | None = None,
     wide: float = PANEL,
 ) -> Plot:
     """Draw pictures with their panels, each picture from a line of its own on.
@@ -87,7 +87,7 @@ def drawn(
         outline: A box to draw a line around.
         scale: ``"shared"``, one scale of colours for all panels, or ``"panel"``, one for each.
         signed: Whether values have a sign; else their colours begin at zero.
-        least: What a scale of signed values never closes in on, for it would show noise.
+        least: What a scale never closes in on, for it would show noise; by default 0.01 of signed values.
         wide: Inches of a picture.
 
     Raises:

@@ -12,7 +12,7 @@ from belvedere.errors import InputError
 from belvedere.geometry import KINDS, Arrangement, Cells, PatchLayout
 from belvedere.plot.laid import Box, Laid, Shown, drawn
 from belvedere.plot.placed import OUTSIDE, runs
-from belvedere.plot.style import LEAST, Plot
+from belvedere.plot.style import Plot
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -39,7 +39,7 @@ def over(
     signed: bool | None = None,
     scale: str = "shared",
     outline: Box | None = None,
-    least: float = LEAST,
+    least: float | None = None,
 ) -> Plot:
     """Draw any value of patches or image tokens over its pictures, each in its own box.
 
@@ -68,7 +68,7 @@ def over(
             is below zero.
         scale: ``"shared"``, one scale of colours for all panels, or ``"panel"``, one for each.
         outline: A box to draw a line around.
-        least: What a scale of signed values never closes in on, for it would show noise.
+        least: What a scale never closes in on, for it would show noise; by default 0.01 of signed values.
 
     Raises:
         InputError: The last axis is none that the layout knows, or may be several; the pictures are not the layout's;

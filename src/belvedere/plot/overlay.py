@@ -10,7 +10,8 @@ from torch import Tensor
 from belvedere.plot.ground import ground
 from belvedere.plot.laid import Box, Laid, Shown, drawn, line_around
 from belvedere.plot.sheet import PANEL, WIDEST, Sheet
-from belvedere.plot.style import LEAST, Plot, figure, styled
+from belvedere.plot.stacked import Sheaf, sheaves
+from belvedere.plot.style import Plot, figure, styled
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -33,9 +34,9 @@ def strips(
     scale: str = "shared",
     name: str = "the picture",
     signed: bool = True,
-    least: float = LEAST,
+    least: float | None = None,
 ) -> Plot:
-    """Draw the picture, and one panel per row of values over it.
+    """Draw the picture, and one panel per row of values over it; a thumbnail's boxes get panels of their own.
 
     Args:
         values: ``[panels, n]``.
@@ -48,7 +49,7 @@ def strips(
         scale: ``"shared"``, one scale of colours for all panels, or ``"panel"``, one for each.
         name: What the picture is called.
         signed: Whether values have a sign; else their colours begin at zero.
-        least: What a scale of signed values never closes in on, for it would show noise.
+        least: What a scale never closes in on, for it would show noise; by default 0.01 of signed values.
 
     Returns:
         The figure.
@@ -61,9 +62,17 @@ def strips(
             f"values are {list(values.shape)}, with {len(titles)} titles and {len(boxes)} boxes; "
             "they must be [titles, boxes]"
         )
-    panels = [Laid(title=title, values=row, boxes=boxes) for row, title in zip(values, titles, strict=True)]
+    parts = sheaves(boxes)
+    panels = [
+        Laid(title=_titled(title, part), values=part.mean(row), boxes=part.boxes)
+        for row, title in zip(values, titles, strict=True)
+        for part in parts
+    ]
     shown = [Shown(image=image, name=name, panels=panels)]
-    return drawn(shown, heading=heading, unit=unit, outline=outline, scale=scale, signed=signed, least=least)
+    notes = ["the mean of all that share a box"] if any(part.shared for part in parts) else []
+    return drawn(
+        shown, heading=heading, unit=unit, notes=notes, outline=outline, scale=scale, signed=signed, least=least
+    )
 
 
 def words(
@@ -80,6 +89,8 @@ def words(
     name: str = "the picture",
 ) -> Plot:
     """Draw the picture, and one panel per row of words over it, each word in its own box.
+
+    Of several that share a box the surest is shown, and a thumbnail's words get panels of their own.
 
     Args:
         texts: The words of each panel, one for each box.
@@ -106,12 +117,18 @@ def words(
         )
     narrowest = float((boxes[:, 2] - boxes[:, 0]).min())
     wide = min(WIDEST, max(PANEL, CELL * image.width / narrowest))
-    panels = [
-        Laid(title=title, values=row, boxes=boxes, words=written)
-        for written, row, title in zip(texts, values, titles, strict=True)
-    ]
+    panels = []
+    for part in sheaves(boxes):
+        for written, row, title in zip(texts, values, titles, strict=True):
+            chosen = part.strongest(row)
+            said = [written[number] for number in chosen]
+            panels.append(Laid(title=_titled(title, part), values=row[chosen], boxes=part.boxes, words=said))
     shown = [Shown(image=image, name=name, panels=panels)]
     return drawn(shown, heading=heading, unit=unit, outline=outline, scale=scale, signed=False, wide=wide)
+
+
+def _titled(title: str, part: Sheaf) -> str:
+    return f"{title}, {part.name}" if part.name else title
 
 
 def picture(image: Image, *, title: str, outline: Box | None = None) -> Plot:
