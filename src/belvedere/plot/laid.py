@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,7 +14,7 @@ from matplotlib.patheffects import withStroke
 from torch import Tensor
 
 from belvedere.plot.ground import ground
-from belvedere.plot.sheet import GAP, LOWEST, OWN, PANEL, Sheet
+from belvedere.plot.sheet import GAP, OWN, PANEL, Sheet
 from belvedere.plot.style import GROUND, INK, OUTLINE, Plot, Scale, styled
 
 if TYPE_CHECKING:
@@ -102,47 +101,43 @@ def drawn(
     sizes, counts = [one.image.size for one in shown], [len(one.panels) + 1 for one in shown]
     with styled():
         sheet = Sheet.of(sizes, counts, wide, GAP[0] if shared else OWN)
-        made = sheet.figure(heading, *notes, *([many] if len(panels) > 1 else [] if shared else [unit]))
+        made, grid = sheet.figure(heading, *notes, *([many] if len(panels) > 1 else [] if shared else [unit]))
         placed: list[Axes] = []
-        line = 0
-        for one in shown:
-            place = partial(_place, made, sheet, one.image, outline)
-            placed.append(place(line * sheet.across, one.name, pale=False))
-            for number, panel in enumerate(one.panels, line * sheet.across + 1):
-                axes = place(number, f"{panel.title}\n{panel.says or ranged(panel.values)}".lstrip(), pale=True)
+        for one, first, tall in zip(shown, sheet.starts(), sheet.talls, strict=True):
+            for number, panel in enumerate([None, *one.panels]):
+                down, across = divmod(number, sheet.across)
+                axes = made.add_subplot(grid[first + down, across])
                 placed.append(axes)
-                _fill(axes, panel, one.image, sheet, made, shared or Scale.of(panel.values, **look), own=shared is None)
-            line += -(-(len(one.panels) + 1) // sheet.across)
+                _frame(axes, one, panel, outline, sheet, tall)
+                if panel is not None:
+                    inches = sheet.wide / one.image.width, tall / one.image.height
+                    _fill(axes, panel, inches, shared or Scale.of(panel.values, **look), own=shared is None)
         if shared:
-            inches = sheet.down * (sheet.tall + GAP[1])
-            shared.bar(made, unit.replace(": ", ":\n"), ax=placed, inches=inches)
+            shared.bar(made, unit.replace(": ", ":\n"), ax=placed, inches=sheet.height)
     return made
 
 
-def _place(made: Plot, sheet: Sheet, image: Image, outline: Box | None, number: int, title: str, *, pale: bool) -> Axes:
-    """The axes of one panel, with the picture."""
-    axes: Axes = made.add_subplot(sheet.down, sheet.across, number + 1)
-    ground(axes, image, pale=pale)
+def _frame(axes: Axes, shown: Shown, panel: Laid | None, outline: Box | None, sheet: Sheet, tall: float) -> None:
+    """The picture, pale under a panel, with a title that is no wider than its slot."""
+    ground(axes, shown.image, pale=panel is not None)
     axes.set_aspect("auto")
-    # Beside a taller picture a picture keeps its shape, but for what is far from square.
-    axes.set_box_aspect(min(sheet.tall / sheet.wide, max(image.height / image.width, LOWEST / sheet.wide)))
-    axes.set_anchor("N")
+    axes.set_box_aspect(tall / sheet.wide)
     if outline is not None:
         line_around(axes, outline)
+    title = shown.name if panel is None else f"{panel.title}\n{panel.says or ranged(panel.values)}".lstrip()
     longest = max(len(line) for line in title.splitlines() or [""])
-    size = min(TITLED, 72 * sheet.slot / (LETTER * max(longest, 1)))
-    axes.set_title(title, fontsize=size, parse_math=False)
-    return axes
+    axes.set_title(title, fontsize=min(TITLED, 72 * sheet.slot / (LETTER * max(longest, 1))), parse_math=False)
 
 
-def _fill(axes: Axes, panel: Laid, image: Image, sheet: Sheet, made: Plot, colors: Scale, *, own: bool) -> None:
+def _fill(axes: Axes, panel: Laid, inches: tuple[float, float], colors: Scale, *, own: bool) -> None:
     """One panel's values and words, and a colour bar of its own."""
     _cells(axes, panel.values, panel.boxes, colors)
     if panel.words:
-        inches = sheet.wide / image.width, sheet.tall / image.height
         _write(axes, panel.words, panel.boxes, inches, colors.strength(panel.values))
     if own:
-        bar = colors.bar(made, "", cax=axes.inset_axes((1.03, 0, 0.06, 1)))
+        figure = axes.get_figure(root=True)
+        assert figure is not None
+        bar = colors.bar(figure, "", cax=axes.inset_axes((1.03, 0, 0.06, 1)))
         bar.tick_params(labelsize=8)
 
 

@@ -115,7 +115,9 @@ def words(
             f"values are {list(values.shape)}, with {len(titles)} titles and {len(boxes)} boxes; "
             "there must be a word and a value for each box, and a title for each row of them"
         )
-    narrowest = float((boxes[:, 2] - boxes[:, 0]).min())
+    across = boxes[:, 2] - boxes[:, 0]
+    # What is all padding has a box of no width.
+    narrowest = float(across[across > 0].min()) if bool((across > 0).any()) else float(image.width)
     wide = min(WIDEST, max(PANEL, CELL * image.width / narrowest))
     panels = []
     for part in sheaves(boxes):
@@ -144,7 +146,7 @@ def picture(image: Image, *, title: str, outline: Box | None = None) -> Plot:
     """
     with styled():
         sheet = Sheet.of([image.size], [1], PANEL, 0.0)
-        made = figure(sheet.slot, sheet.tall + 0.4)
+        made = figure(sheet.slot, sheet.talls[0] + 0.4)
         axes = made.add_subplot()
         ground(axes, image, pale=False)
         axes.set_aspect("auto")

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from math import ceil
+
+from matplotlib.gridspec import GridSpec
 
 from belvedere.plot.style import Plot, figure, wrapped
 
@@ -25,59 +28,73 @@ WIDEST = 11.0
 
 @dataclass(frozen=True)
 class Sheet:
-    """How panels over a picture are laid out.
+    """How panels over pictures are laid out; each picture's begin a line, as tall as the picture is.
 
     Args:
         across: How many stand side by side.
-        down: How many stand below each other.
-        wide: Inches of the picture.
-        tall: Inches of the picture.
+        lines: Lines of panels, by picture.
+        talls: Inches of a panel from top to bottom, by picture.
+        wide: Inches of a panel from side to side.
         slot: Inches of a panel with what is beside it.
     """
 
     across: int
-    down: int
+    lines: tuple[int, ...]
+    talls: tuple[float, ...]
     wide: float
-    tall: float
     slot: float
 
     @classmethod
     def of(cls, sizes: Sequence[tuple[int, int]], panels: Sequence[int], wide: float, beside: float) -> Sheet:
-        """The sheet for some panels of each picture, which begin a line; a figure never grows without end.
+        """The sheet for some panels of each picture; a figure never grows without end.
 
         What is far from square is stretched.
         """
-        tall = wide * max(height / width for width, height in sizes)
-        if tall > max(LONGEST, wide):
-            wide, tall = max(wide * max(LONGEST, wide) / tall, LOWEST), max(LONGEST, wide)
-        tall, most = max(tall, LOWEST), max(panels)
+        aspects = [height / width for width, height in sizes]
+        most = max(panels)
+        longest = max(LONGEST, wide)
+        wide = min(wide, max(wide * longest / (wide * max(aspects)), LOWEST))
+        talls = [min(max(wide * aspect, LOWEST), longest) for aspect in aspects]
         while True:
             slot = max(wide + beside, SLOT)
             few = slot * COLUMNS > WIDEST + 4
             across = min(most, max(1, int(2 * WIDEST // slot) if few else max(COLUMNS, ceil(most**0.5))))
-            while (
-                across < most and _lines(panels, across) * (tall + GAP[1]) > LIMIT - 2 and (across + 1) * slot < LIMIT
-            ):
+            while across < most and _height(panels, talls, across) > LIMIT - 2 and (across + 1) * slot < LIMIT:
                 across += 1
-            down = _lines(panels, across)
-            if max(down * (tall + GAP[1]) + 2, across * slot + BAR) <= LIMIT or max(wide, tall) <= LOWEST:
+            if (
+                max(_height(panels, talls, across) + 2, across * slot + BAR) <= LIMIT
+                or max(wide, *talls, LOWEST) <= LOWEST
+            ):
                 # No wider than the fullest line, where lines can be as few.
-                return cls(-(-most // -(-most // across)), down, wide, tall, slot)
-            wide, tall = max(0.9 * wide, min(wide, LOWEST)), max(0.9 * tall, min(tall, LOWEST))
+                across = -(-most // -(-most // across))
+                lines = tuple(-(-count // across) for count in panels)
+                return cls(across, lines, tuple(talls), wide, slot)
+            wide = max(0.9 * wide, min(wide, LOWEST))
+            talls = [max(0.9 * tall, min(tall, LOWEST)) for tall in talls]
 
     @property
     def width(self) -> float:
         """Inches of the figure."""
         return max(self.across * self.slot + BAR, 4.2)
 
-    def figure(self, *lines: str) -> Plot:
-        """The figure, with its heading."""
+    @property
+    def height(self) -> float:
+        """Inches of all panels with what is above them."""
+        return sum(count * (tall + GAP[1]) for count, tall in zip(self.lines, self.talls, strict=True))
+
+    def starts(self) -> list[int]:
+        """The first line of each picture."""
+        return list(accumulate(self.lines, initial=0))[:-1]
+
+    def figure(self, *lines: str) -> tuple[Plot, GridSpec]:
+        """The figure, with its heading, and the grid of its panels."""
         head, more = wrapped(self.width, *lines)
-        made = figure(self.width, self.down * (self.tall + GAP[1]) + 0.4 + more)
+        made = figure(self.width, self.height + 0.4 + more)
         made.suptitle(head)
-        return made
+        ratios = [tall for tall, count in zip(self.talls, self.lines, strict=True) for _ in range(count)]
+        return made, made.add_gridspec(sum(self.lines), self.across, height_ratios=ratios)
 
 
-def _lines(panels: Sequence[int], across: int) -> int:
-    """Lines of panels, where each picture's begin one."""
-    return sum(-(-count // across) for count in panels)
+def _height(panels: Sequence[int], talls: Sequence[float], across: int) -> float:
+    """Inches of all panels."""
+    return sum(-(-count // across) * (tall + GAP[1]) for count, tall in zip(panels, talls, strict=True))
