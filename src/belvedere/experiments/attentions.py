@@ -33,6 +33,8 @@ BESIDE = {"cls": "CLS", "register": "registers", "padding": "padding", "newline"
 ROUNDED = 0.02
 #: What is less attention to one box is noise.
 NOISE = 1e-3
+#: The most panels that a notebook shows unasked.
+FEW = 24
 #: The most panels of a figure, and what their colours mean.
 MOST, UNIT = 200, "share of a position's attention"
 Heads = Literal["mean", "each"] | int | Iterable[int]
@@ -222,6 +224,12 @@ class AttentionResult(Result):
             signed=False,
             least=NOISE,
         )
+
+    def _figure(self) -> Figure:
+        """The pictures where they are at hand, for a few panels; else the map."""
+        shown = self.boxes[~self.boxes.isnan().any(-1)]
+        panels = len(self.layers) * len(self.queries) * len(self.pictures)
+        return self.overlay() if self.pictures and len(shown) and panels <= FEW else self.plot()
 
     def _asked(self, picture: Any, image: int | None) -> list[pictured.Asked]:
         """The pictures that are to be drawn on."""
