@@ -8,6 +8,7 @@ from belvedere import Unavailable
 from belvedere.experiments import attention
 from belvedere.experiments.patterns import Patterns
 from belvedere.geometry import KINDS
+from belvedere.testing import build, tiny
 
 
 def alone(checkpoint):
@@ -47,3 +48,34 @@ def test_the_share_of_the_pictures_is_that_of_their_placeholders(scattering):
     torch.testing.assert_close(pictured[0, 0], own, atol=1e-4, rtol=1e-3)
     newlines = result.kinds.eq(KINDS.index("newline"))
     assert ("newlines" in shares) == bool(newlines.any())
+
+
+def test_where_a_text_looks_beside_its_prompt_is_on_the_tower_s_rows():
+    made = tiny("mllama")
+    shown = {"text": made.prompt, "images": made.images}
+    result = attention(made.model, shown, "last", stack="cross")
+    assert result.layers
+    assert all("cross_attn" in vars(made.model.layers[layer]) for layer in result.layers)
+    layout = made.model.layout(made.prompt, images=made.images)
+    encoding = made.processor(images=[made.images], text=made.prompt, return_tensors="pt")
+    where = made.row.attention(result.layers[0], "cross_attn")
+    eager = build("mllama", "eager")
+    truth = hooked(eager, dict(encoding), where)[where][2][1][0][:, -1]
+    torch.testing.assert_close(result.attention[0, 0], truth, atol=1e-5, rtol=1e-4)
+    # Of each tile its CLS and its 16 patches are kept, two tiles to a picture.
+    assert truth.shape[-1] == 4 * 17
+    for image in (0, 1):
+        tiles = truth[:, 34 * image : 34 * image + 34].view(-1, 2, 17)[..., 1:].flatten(1)
+        found, boxes = result.on_picture(image)
+        torch.testing.assert_close(found[0, 0].sum(-1), tiles.sum(-1))
+        hot = int(tiles[0].argmax())
+        row = [*range(1, 17), *range(25, 41)][hot] + 48 * image
+        assert tuple(boxes[int(found[0, 0, 0].argmax())].tolist()) == layout.patches[row].source_box
+    assert [axes.get_title() for axes in result.overlay().axes if axes.get_title().startswith("pic")] == [
+        "picture 0",
+        "picture 1",
+    ]
+    with pytest.raises(Unavailable, match="attends to the prompt alone; blocks with cross_attn"):
+        attention(made.model, shown, stack="cross", layers=0)
+    with pytest.raises(Unavailable, match="this model's blocks attend to the prompt alone"):
+        attention(tiny("llava").model, {"text": "a"}, stack="cross")

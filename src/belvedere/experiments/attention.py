@@ -15,22 +15,26 @@ import nnsight
 import torch
 from torch import Tensor
 
-from belvedere.components import NoVision
+from belvedere.components import NoVision, Standard
 from belvedere.components.pattern import PatternValue
+from belvedere.components.standard import blocks
 from belvedere.errors import InputError, Unavailable
 from belvedere.experiments import pictured
 from belvedere.experiments.attentions import TEXT, AttentionResult
-from belvedere.experiments.numbers import Layers
+from belvedere.experiments.numbers import Layers, blocks_asked
 from belvedere.experiments.patterns import VALUES, Patterns
 from belvedere.experiments.runs import Side, encoded, layout_of
 from belvedere.experiments.settled import experiment
 from belvedere.experiments.where import Where, model_name, positions_of
-from belvedere.geometry import PatchLayout
+from belvedere.geometry import KINDS, PatchLayout
 
 if TYPE_CHECKING:
     from belvedere.standardized import StandardizedTransformer
 
 __all__ = ["Keys", "attention", "keys_of"]
+
+#: The stack of the blocks that attend to pictures beside the prompt.
+CROSS = "cross"
 
 
 @experiment
@@ -54,7 +58,8 @@ def attention(
         positions: Who looks: ``"last"``, the position that writes the next token, by default; ``"text"``, ``"image"``,
             ``"all"``, numbers, or `Inside` a box; in the tower ``"other"`` (CLS and the like), ``"patches"``, numbers.
         layers: The blocks; by default all that have a pattern.
-        stack: ``"text"`` or ``"vision"``.
+        stack: ``"text"``, ``"vision"``, or ``"cross"`` for the blocks of a text that attend to pictures beside the
+            prompt (Mllama's), whose keys are the tower's rows.
 
     Returns:
         A row of the pattern for each block, position and head, with what the keys are.
@@ -63,13 +68,13 @@ def attention(
         InputError: There is no such position or block, or the input shows a video.
         Unavailable: No block has a pattern, or one that was asked for has none.
     """
-    patterns = Patterns.find(model, stack, layers)
+    patterns = _cross(model, layers) if stack == CROSS else Patterns.find(model, stack, layers)
     side = encoded(model, shown, "shown")
     if side.pictures.videos:
         raise InputError("the input shows a video, and attention is laid over pictures; read attention_probabilities")
     tower = stack == "vision"
     queries = positions_of(model, side, positions, tower=tower)
-    keys = keys_of(model, side, tower=tower)
+    keys = _attended(model, side) if stack == CROSS else keys_of(model, side, tower=tower)
     return AttentionResult(
         attention=_rows(model, side, patterns, queries, len(keys.images)),
         layers=tuple(patterns.hosts),
@@ -82,6 +87,7 @@ def attention(
         skipped=patterns.reasons,
         settings={"model": model_name(model)},
         pictures=side.shown,
+        asking=_called(model, side, queries) if stack == CROSS else (),
         **pictured.of([side]),
     )
 
@@ -130,6 +136,38 @@ def keys_of(model: StandardizedTransformer, side: Side, *, tower: bool = False) 
     )
 
 
+def _cross(model: StandardizedTransformer, layers: Layers | None) -> Patterns:
+    """The blocks that attend to pictures beside the prompt."""
+    path = "layers.cross_attn.attention_probabilities"
+    listed = [vars(block).get("cross_attn") for block in model.layers]
+    hosts = {number: held for number, held in enumerate(listed) if isinstance(held, Standard)}
+    wanted = list(hosts) if layers is None else blocks_asked(layers, len(listed), path)
+    lacking = [number for number in wanted if number not in hosts]
+    if lacking or not hosts:
+        where = f"block {lacking[0]} attends" if lacking else "this model's blocks attend"
+        way = f"blocks with cross_attn: {blocks(list(hosts))}" if hosts else "pass stack='text'"
+        raise Unavailable(path, f"{where} to the prompt alone; {way}")
+    return Patterns(stack=CROSS, hosts={number: hosts[number] for number in wanted})
+
+
+def _attended(model: StandardizedTransformer, side: Side) -> Keys:
+    """What the keys of such blocks are: rows of the tower, without what pads each tile."""
+    layout = layout_of(model, side)
+    own, rows = layout.arrangements["image_features"], layout.arrangements["patches"]
+    boxes = torch.full((len(own), 4), torch.nan, dtype=torch.float64)
+    images, kinds = torch.full((len(own),), -1), torch.full((len(own),), KINDS.index("cls"))
+    for at, from_ in zip(own.placed, rows.placed, strict=True):
+        boxes[at] = layout.patches.source_box[from_].double()
+        images[at], kinds[at] = layout.patches.image[from_], layout.patches.kind[from_]
+    return Keys(texts=(), boxes=boxes, images=images, kinds=kinds)
+
+
+def _called(model: StandardizedTransformer, side: Side, queries: tuple[int, ...]) -> tuple[str, ...]:
+    """What positions of a prompt are called, by number and token."""
+    texts = pictured.by_token(model, side, queries, torch.full((len(queries),), -1))
+    return tuple(pictured.labels_of(queries, texts))
+
+
 def _layout(model: StandardizedTransformer, side: Side) -> PatchLayout | None:
     shows = side.pictures.count and not side.pictures.videos and not isinstance(model.vision, NoVision)
     return layout_of(model, side) if shows else None
@@ -140,7 +178,7 @@ def _rows(
     model: StandardizedTransformer, side: Side, patterns: Patterns, queries: tuple[int, ...], keys: int
 ) -> Tensor:
     """The rows of the pattern: ``[layer, query, head, key]`` in float32, on the host."""
-    read = _of_text if patterns.stack == "text" else _of_tower
+    read = _of_tower if patterns.stack == "vision" else _of_text
     rows = torch.tensor(queries)
     with model.trace(**side.encoding):
         held: list[Tensor] = nnsight.save([read(patterns, layer, rows, keys) for layer in patterns.hosts])

@@ -53,12 +53,13 @@ class AttentionResult(Result):
         boxes: ``[key, 4]`` in the original picture's pixels; NaN where a key shows none, or where that is not known.
         images: ``[key]``, the picture's number; -1 for text.
         kinds: ``[key]``, the place in `belvedere.geometry.KINDS`; -1 for text.
-        stack: ``"text"`` or ``"vision"``.
+        stack: ``"text"``, ``"vision"`` or ``"cross"``.
         skipped: Why some blocks have no pattern, by their numbers.
         settings: What else made it.
         sizes: Width and height of each of the input's pictures; empty where that is not known.
         prints: What tells each of them from other pictures.
         pictures: The pictures themselves, which no file keeps.
+        asking: By query, what it is called where it is none of the keys.
     """
 
     KIND: ClassVar[str] = "attention"
@@ -79,6 +80,7 @@ class AttentionResult(Result):
     sizes: tuple[tuple[int, int], ...] = ()
     prints: tuple[tuple[str, ...], ...] = ()
     pictures: tuple[Any, ...] = ()
+    asking: tuple[str, ...] = ()
 
     def groups(self) -> dict[str, Tensor]:
         """The keys of each picture, of each picture's thumbnail, of newlines and the like, and of text.
@@ -143,12 +145,12 @@ class AttentionResult(Result):
         return [
             (
                 str(layer),
-                self.named(place),
+                self._who(column),
                 ", ".join(f"{name} {float(share[row, column]):.0%}" for name, share in shares.items()),
                 f"{self.named(int(best[row, column]))}, {float(most[row, column]):.0%}",
             )
             for row, layer in enumerate(self.layers)
-            for column, place in enumerate(self.queries)
+            for column in range(len(self.queries))
         ]
 
     def plot(self) -> Figure:
@@ -156,9 +158,9 @@ class AttentionResult(Result):
         from belvedere import plot
 
         rows = [
-            f"{layer}, {self.named(place)}" if len(self.queries) > 1 else str(layer)
+            f"{layer}, {self._who(column)}" if len(self.queries) > 1 else str(layer)
             for layer in self.layers
-            for place in self.queries
+            for column in range(len(self.queries))
         ]
         return plot.heat(
             self.attention.mean(2).flatten(0, 1),
@@ -261,7 +263,7 @@ class AttentionResult(Result):
         made = []
         for row, column in product(rows, range(len(self.queries))):
             for head in [None] if heads is None else heads:
-                who = f", {self.named(self.queries[column])}" if len(self.queries) > 1 else ""
+                who = f", {self._who(column)}" if len(self.queries) > 1 else ""
                 which = "" if head is None else f", head {head}"
                 for (found, boxes), part in zip(parts, names, strict=False):
                     values = found[row, column].mean(0) if head is None else found[row, column, head]
@@ -289,9 +291,9 @@ class AttentionResult(Result):
         return [head % count for head in wanted]
 
     def _heading(self, about: str) -> str:
-        who = self.named(self.queries[0]) if len(self.queries) == 1 else f"{len(self.queries)} positions"
+        who = self._who(0) if len(self.queries) == 1 else f"{len(self.queries)} positions"
         model = pictured.short_name(str(self.settings.get("model", "")))
-        what = "position" if self.stack == "text" else "row"
+        what = "row" if self.stack == "vision" else "position"
         start = f"attention of the {self._stack} from {what if len(self.queries) == 1 else ''} {who}, {about}"
         return " ".join(start.split()) + (f"\n{model}" if model else "")
 
@@ -326,7 +328,11 @@ class AttentionResult(Result):
 
     @property
     def _stack(self) -> str:
-        return "text" if self.stack == "text" else "tower"
+        return "tower" if self.stack == "vision" else "text"
+
+    def _who(self, column: int) -> str:
+        """What a position that looks is called."""
+        return self.asking[column] if self.asking else self.named(self.queries[column])
 
     def __repr__(self) -> str:
         shape = ", ".join(f"{name} {length}" for name, length in zip(self.axes, self.attention.shape, strict=True))
