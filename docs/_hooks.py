@@ -24,6 +24,7 @@ from belvedere.standardized import StandardizedTransformer
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import _figures
 import _pictures
 import _placing
 
@@ -43,6 +44,9 @@ def on_files(files: Any, config: Any, **_: Any) -> Any:
 
     for name in (*_pictures.PICTURES, *_pictures.FURTHER):
         files.append(File.generated(config, _picture_file(name), content=_pictures.drawn(name)))
+    for page in _figures.DRAWING:
+        for name, content in _figures.figures(page).items():
+            files.append(File.generated(config, f"figures/{name}", content=content))
     return files
 
 
