@@ -43,10 +43,7 @@ def over(
 ) -> Plot:
     """Draw any value of patches or image tokens over its pictures, each in its own box.
 
-    ::
-
-        layout = model.layout(prompt, images=[image])
-        plot.over(patches.norm(dim=-1), layout, image, unit="norm of the stream")
+    ``over(patches.norm(dim=-1), model.layout(prompt, images=[image]), image, unit="norm of the stream")``
 
     The tower's own order is undone, tiles come together, a thumbnail gets a panel of its own, and what stands in no
     box (CLS, padding, newlines) is left out and said so. Of tokens that share a box, as a resampler's do, the mean is
@@ -56,7 +53,7 @@ def over(
         values: ``[rows]``, or ``[panels, rows]`` for a panel each, such as blocks or heads; also
             ``[..., images, rows]`` of a tower with an axis of pictures. Its last axis may be the tower's rows, the
             image tokens, or the positions of the one prompt.
-        layout: What ``model.layout(prompt, images=...)`` gave.
+        layout: Where the rows are.
         images: The original pictures, as many as the layout has; or one of them, alone.
         unit: What the colours mean, written along the colour bar.
         heading: What the values are.
@@ -64,35 +61,21 @@ def over(
         of: Which of ``layout.arrangements`` the last axis is; told by its length where that leaves no doubt.
         picture: Which picture of the layout the one is.
         frame: The frame of a video.
-        signed: Whether values have a sign, whose colours part at zero; else they begin there. By default, whether one
-            is below zero.
+        signed: Whether colours part at zero, or begin there; by default, whether a value is below it.
         scale: ``"shared"``, one scale of colours for all panels, or ``"panel"``, one for each.
         outline: A box to draw a line around.
         least: What a scale never closes in on, for it would show noise; by default 0.01 of signed values.
 
     Raises:
-        InputError: The last axis is none that the layout knows, or may be several; the pictures are not the layout's;
-            where patches lie in them is not known; or there are more panels than can be drawn.
+        InputError: The last axis is none that the layout knows, or may be several; the pictures are not the layout's,
+            or where patches lie in them is not known; or there are too many panels.
         ValueError: There is not one title per panel, or no such scale.
     """
-    if layout.unsourced is not None:
-        raise InputError(f"where a patch lies in the original picture is not known: {layout.unsourced}")
     pictures = _pictures(layout, images, picture)
     arrangement, rows = _arranged(values, layout, of)
-    named = _titles(titles, rows)
-    shown, missing = [], []
-    for number, image in pictures.items():
-        panels = list(_panels(rows, named, layout, arrangement, number, frame))
-        name = "the picture" if layout.images == 1 else f"picture {number}"
-        missing += [] if panels else [name]
-        shown.append(Shown(image=image, name=name, panels=panels))
-    if missing:
-        raise InputError(f"nothing of {arrangement.name} has a box in {missing[0]}" + f", frame {frame}" * bool(frame))
-    count = sum(len(one.panels) for one in shown)
-    if count > MOST:
-        raise InputError(f"{count} panels are more than can be told apart; pass {MOST} at most, or the mean over heads")
+    parts = _shown(rows, _titles(titles, rows), layout, arrangement, pictures, frame)
     return drawn(
-        shown,
+        parts,
         heading=heading,
         unit=unit,
         notes=_left_out(layout, arrangement, list(pictures)),
@@ -103,8 +86,33 @@ def over(
     )
 
 
+def _shown(
+    rows: Tensor,
+    titles: list[str],
+    layout: PatchLayout,
+    arrangement: Arrangement,
+    pictures: dict[int, Image],
+    frame: int,
+) -> list[Shown]:
+    """The pictures with their panels."""
+    shown = []
+    for number, image in pictures.items():
+        panels = list(_panels(rows, titles, layout, arrangement, number, frame))
+        if not panels:
+            where = f"picture {number}" + f", frame {frame}" * bool(frame)
+            raise InputError(f"nothing of {arrangement.name} has a box in {where}")
+        name = "the picture" if layout.images == 1 else f"picture {number}"
+        shown.append(Shown(image=image, name=name, panels=panels))
+    count = sum(len(one.panels) for one in shown)
+    if count > MOST:
+        raise InputError(f"{count} panels are more than can be told apart; pass {MOST} at most, or the mean over heads")
+    return shown
+
+
 def _pictures(layout: PatchLayout, images: Image | Sequence[Image], picture: int | None) -> dict[int, Image]:
     """The pictures by their numbers in the layout."""
+    if layout.unsourced is not None:
+        raise InputError(f"where a patch lies in the original picture is not known: {layout.unsourced}")
     given = list(images) if isinstance(images, Sequence) else [images]
     if picture is not None and not -layout.images <= picture < layout.images:
         raise InputError(f"there is no picture {picture}; there are {layout.images}")
