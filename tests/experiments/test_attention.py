@@ -5,6 +5,7 @@ import torch
 from truth import hooked
 
 from belvedere import Unavailable
+from belvedere.components.pattern import SOFTMAXES, Softmax
 from belvedere.experiments import attention
 from belvedere.experiments.patterns import Patterns
 from belvedere.geometry import KINDS
@@ -48,6 +49,20 @@ def test_the_share_of_the_pictures_is_that_of_their_placeholders(scattering):
     torch.testing.assert_close(pictured[0, 0], own, atol=1e-4, rtol=1e-3)
     newlines = result.kinds.eq(KINDS.index("newline"))
     assert ("newlines" in shares) == bool(newlines.any())
+
+
+def test_no_row_of_a_pattern_is_made_that_nobody_asks_for(llava, monkeypatch):
+    rows, softmax = [], Softmax.__torch_function__
+
+    def watched(self, func, types, args=(), kwargs=None):
+        if func in SOFTMAXES:
+            rows.append(args[0].shape[-2])
+        return softmax(self, func, types, args, kwargs)
+
+    monkeypatch.setattr(Softmax, "__torch_function__", watched)
+    result = attention(llava.model, alone(llava), [2, 5, -1], layers=[0, 2])
+    assert rows == [3, 3]
+    assert result.attention.shape[:2] == (2, 3)
 
 
 def test_where_a_text_looks_beside_its_prompt_is_on_the_tower_s_rows():

@@ -4,6 +4,7 @@ import pytest
 import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from PIL import Image
+from written import check as check_written
 
 from belvedere import InputError, plot
 from belvedere.testing import tiny
@@ -179,3 +180,32 @@ def test_a_refusal_says_what_to_pass():
     windows, pictures = laid("qwen2_5_vl", (64, 48))
     with pytest.raises(InputError, match="pass of='patches' or of='patch_embeddings'"):
         plot.over(torch.rand(len(windows.patches)), windows, pictures, unit="u")
+
+
+@pytest.mark.parametrize("name", ["llava", "llava_next", "internvl", "qwen2_5_vl", "idefics2", "gemma3", "mllama"])
+@pytest.mark.parametrize("scale", ["shared", "panel"])
+def test_all_that_is_written_can_be_read(name, scale):
+    layout, images = laid(name, (64, 40), images=2)
+    titles = [f"vision.layers[{number}].layer_output" for number in range(5)]
+    heading = "the length of the stream in every block, of two pictures"
+    values = torch.randn(5, len(layout.patches))
+    figure = plot.over(
+        values, layout, images, of="patches", unit="length in units", heading=heading, titles=titles, scale=scale
+    )
+    check_written(figure)
+
+
+def test_of_a_cross_attending_text_the_features_land_as_the_rows_do():
+    layout, images = laid("mllama", (64, 40))
+    rows, features = layout.arrangements["patches"], layout.arrangements["image_features"]
+    values = torch.rand(len(features))
+    (cells,) = [axes.collections[0] for axes in plot.over(values, layout, images, unit="u").axes[1:2]]
+    found = {tuple(path.get_extents().extents.round(3)): float(one) for path, one in zip(
+        cells.get_paths(), cells.get_array(), strict=True
+    )}  # fmt: skip
+    # By hand: each tile keeps its CLS and its 16 patches, of the 24 rows that it has in the tower.
+    for row in (1, 7, 24 + 3):
+        tile, inner = divmod(row, 24)
+        box = layout.patches.source_box[row].numpy().round(3)
+        assert found[tuple(box)] == pytest.approx(float(values[17 * tile + inner]))
+    assert len(rows.placed[0]) == len(found)

@@ -45,9 +45,9 @@ class Sheaf:
     def strongest(self, values: Tensor) -> list[int]:
         """Which of all boxes stands for each of the sheaf's: the one with the greatest of some values ``[all]``."""
         order = values[self.members].argsort()
-        found = torch.empty(len(self.boxes), dtype=torch.long)
-        found[self.own[order]] = self.members[order]
-        return [int(one) for one in found.tolist()]
+        # The last that is written to a box is the greatest.
+        found = dict(zip(self.own[order].tolist(), self.members[order].tolist(), strict=True))
+        return [found[box] for box in range(len(self.boxes))]
 
 
 def sheaves(boxes: Tensor) -> list[Sheaf]:
