@@ -306,7 +306,7 @@ class AttentionResult(Result):
         image, kind = int(self.images[key]), int(self.kinds[key])
         if kind != TEXT:
             return f"{key} ({self._group(image, kind)})"
-        return f"{key} {pictured.spelled(self.texts[key])!r}" if self.texts else str(key)
+        return f"{key} '{pictured.spelled(self.texts[key])}'" if self.texts else str(key)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write it to one file, without the pictures.

@@ -13,7 +13,7 @@ from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
 from torch import Tensor
 
-from belvedere.plot.ground import ground
+from belvedere.plot.ground import ground, reduced
 from belvedere.plot.sheet import GAP, OWN, PANEL, Sheet
 from belvedere.plot.style import GROUND, INK, OUTLINE, Plot, Scale, styled
 
@@ -104,11 +104,13 @@ def drawn(
         made, grid = sheet.figure(heading, *notes, *([many] if len(panels) > 1 else [] if shared else [unit]))
         placed: list[Axes] = []
         for one, first, tall in zip(shown, sheet.starts(), sheet.talls, strict=True):
+            small = reduced(one.image, max(sheet.wide, tall))
             for number, panel in enumerate([None, *one.panels]):
                 down, across = divmod(number, sheet.across)
                 axes = made.add_subplot(grid[first + down, across])
                 placed.append(axes)
-                _frame(axes, one, panel, outline, sheet, tall)
+                ground(axes, small, pale=panel is not None, size=one.image.size)
+                _frame(axes, one.name, panel, outline, sheet, tall)
                 if panel is not None:
                     inches = sheet.wide / one.image.width, tall / one.image.height
                     _fill(axes, panel, inches, shared or Scale.of(panel.values, **look), own=shared is None)
@@ -117,14 +119,13 @@ def drawn(
     return made
 
 
-def _frame(axes: Axes, shown: Shown, panel: Laid | None, outline: Box | None, sheet: Sheet, tall: float) -> None:
-    """The picture, pale under a panel, with a title that is no wider than its slot."""
-    ground(axes, shown.image, pale=panel is not None)
+def _frame(axes: Axes, name: str, panel: Laid | None, outline: Box | None, sheet: Sheet, tall: float) -> None:
+    """What is around a panel: its shape, an outline, and a title that is no wider than its slot."""
     axes.set_aspect("auto")
     axes.set_box_aspect(tall / sheet.wide)
     if outline is not None:
         line_around(axes, outline)
-    title = shown.name if panel is None else f"{panel.title}\n{panel.says or ranged(panel.values)}".lstrip()
+    title = name if panel is None else f"{panel.title}\n{panel.says or ranged(panel.values)}".lstrip()
     longest = max(len(line) for line in title.splitlines() or [""])
     axes.set_title(title, fontsize=min(TITLED, 72 * sheet.slot / (LETTER * max(longest, 1))), parse_math=False)
 
