@@ -25,6 +25,7 @@ from belvedere.standardized import StandardizedTransformer
 sys.path.insert(0, str(Path(__file__).parent))
 
 import _explored
+import _figures
 import _pictures
 import _placing
 
@@ -47,6 +48,9 @@ def on_files(files: Any, config: Any, **_: Any) -> Any:
     files.append(File.generated(config, _explored.NAME, content=_explored.made()))
     whole = report.written(surveyed(), "html", report.transformers_report())
     files.append(File.generated(config, "support-matrix.html", content=whole))
+    for page in _figures.DRAWING:
+        for name, content in _figures.figures(page).items():
+            files.append(File.generated(config, f"figures/{name}", content=content))
     return files
 
 

@@ -2,6 +2,7 @@
 
 import re
 from functools import cache
+from itertools import pairwise
 from types import SimpleNamespace
 
 import matplotlib.colors
@@ -248,3 +249,44 @@ def test_a_notebook_shows_a_layout_as_a_table_of_its_grids():
         *("thumbnail 0: 4 x 4", "16", "4"),
         *("all, with what stands in no grid", "51", "12"),
     ]
+
+
+@cache
+def large(size):
+    """A packed tower's layout of a large or a long picture."""
+    made = tiny("qwen2_vl")
+    made.processor.image_processor.size = {"shortest_edge": 64, "longest_edge": 10**7}
+    image = Image.new("RGB", size, "green")
+    # No tokenizer: a prompt of so many tokens would be longer than it likes.
+    model = bare(made.module.config, made.processor.image_processor)
+    pixels = made.processor.image_processor([image], return_tensors="pt")
+    ids = torch.full((1, int(pixels["image_grid_thw"].prod()) // 4), model.placeholder("image"))
+    return model.layout({"input_ids": ids, **pixels}, sizes=[size]), image
+
+
+@pytest.mark.parametrize("size", [(800, 600), (1500, 40), (40, 1500), (600, 64)])
+def test_numbers_and_titles_of_thousands_of_patches_and_of_narrow_pictures_can_be_read(size):
+    layout, image = large(size)
+    figure = plot.layout(layout, image)
+    figure.draw_without_rendering()
+    titles = [axes.title.get_window_extent() for axes in figure.axes]
+    assert all(0 <= box.x0 < box.x1 <= figure.bbox.width and box.y1 <= figure.bbox.height for box in titles)
+    assert all("-\n" not in axes.get_title() for axes in figure.axes)
+    assert not any(one.overlaps(two) for one, two in pairwise(titles))
+    assert max(figure.get_size_inches()) < 30
+    for axes in figure.axes:
+        boxes = [text.get_window_extent() for text in axes.texts]
+        assert len(boxes) >= 20
+        assert min(text.get_fontsize() for text in axes.texts) >= 5
+        edges = torch.tensor([box.extents.tolist() for box in boxes])
+        low, high = edges[:, :2], edges[:, 2:]
+        common = torch.minimum(high[:, None], high[None]) - torch.maximum(low[:, None], low[None])
+        over = common.amin(-1).fill_diagonal_(-1)
+        # Boxes of letters hold room above and below the letters.
+        assert float(over.max()) <= 2, "a number lies over another"
+
+
+def test_words_of_a_title_are_not_broken():
+    layout, image = large((40, 1500))
+    for axes in plot.layout(layout, image).axes:
+        assert "patches" in axes.get_title() or "image tokens" in axes.get_title().replace("\n", " ")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from belvedere.descriptors import Place, Reason, Value
-from belvedere.edits import PendingEdit, hold
+from belvedere.edits import PendingEdit, hold, visit
 from belvedere.gradients import in_graph
 from belvedere.written import as_written
 
@@ -109,6 +109,14 @@ class Call:
         assert softmax.scores is not None, "an eager attention takes a softmax"
         return softmax.scores
 
+    def asked_by(self, rows: Tensor) -> Call:
+        """The same call with some of its queries alone."""
+        # A mask of four axes is cut before it is made additive, so that no more than its rows are.
+        mask = self.mask if self.mask is not None and self.mask.ndim == 4 else self.additive_mask()
+        if mask is not None and mask.shape[-2] > 1:
+            mask = mask[..., rows.to(mask.device), :]
+        return replace(self, query=self.query[:, :, rows.to(self.query.device)], mask=mask)
+
     def additive_mask(self) -> Tensor | None:
         """The mask in the form that eager attention adds to the scores.
 
@@ -170,6 +178,17 @@ class PatternValue(Value[Any]):
     ) -> None:
         super().__init__(at, unavailable=unavailable, description=description, recomputed=recomputed)
         self.result, self.replace = result, replace
+
+    def of_rows(self, host: Any, rows: Tensor) -> Tensor:
+        """Inside a trace: the pattern of some queries, ``[batch, heads, rows, key]``, without making that of the rest.
+
+        Args:
+            host: An attention whose pattern is made of one call.
+            rows: ``[rows]``, the queries.
+        """
+        self.refuse(host)
+        call = Call.of(visit(self.location(host))).asked_by(rows)
+        return call.probabilities()
 
     def _serve(self, host: Any, mediator: Mediator, key: Any, served: Any) -> Any:
         view = self._view(host, served)

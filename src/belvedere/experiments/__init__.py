@@ -22,11 +22,15 @@ The others ask in the same way:
     what positions read as at each block;
 ``steering_vector``, ``steer``
     a direction of the stream, and what the model writes under it;
+``attention``
+    where a position looks, in the picture and in the prompt;
 ``relevance``
     which tokens and patches a word of the answer has to do with.
 """
 
 from belvedere.experiments.ablation import AblationResult, StandIn, ablate, stand_in
+from belvedere.experiments.attention import attention
+from belvedere.experiments.attentions import AttentionResult
 from belvedere.experiments.attribution import AttributionResult, attribute
 from belvedere.experiments.knockout import KnockoutResult, knockout
 from belvedere.experiments.lens import lens, tower_lens
@@ -44,6 +48,7 @@ from belvedere.experiments.where import Inside, Where
 
 __all__ = [
     "AblationResult",
+    "AttentionResult",
     "AttributionResult",
     "Cell",
     "Inside",
@@ -59,6 +64,7 @@ __all__ = [
     "SteeringVector",
     "Where",
     "ablate",
+    "attention",
     "attribute",
     "kl_divergence",
     "knockout",

@@ -13,9 +13,13 @@ from torch import Tensor
 from belvedere.errors import InputError
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
     from rich.table import Table
 
 __all__ = ["Result", "refuse_unwritable"]
+
+#: Lines of a table that a notebook shows at most.
+LINES = 100
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -93,16 +97,27 @@ class Result:
             raise InputError(f"{fspath(path)} holds no {cls.KIND}; pass a file that `{cls.__name__}.save` wrote")
         return cls(**tensors, **{name: frozen(value) for name, value in json.loads(header).items()})
 
+    def _figure(self) -> Figure | None:
+        """What a notebook shows below the table: the plot, of a result that has one."""
+        plot: Any = getattr(self, "plot", None)
+        return None if plot is None else plot()
+
     def _repr_html_(self) -> str:
         from html import escape
+
+        from belvedere.plot.inline import inlined
 
         def row(cells: tuple[str, ...], tag: str) -> str:
             return "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
 
-        body = "".join(row(cells, "td") for cells in self.lines())
+        lines = self.lines()
+        body = "".join(row(cells, "td") for cells in lines[:LINES])
+        more = f"<p>and {len(lines) - LINES} lines more, in <code>table()</code></p>" if len(lines) > LINES else ""
+        figure = self._figure()
         return (
             f"<p><code>{escape(repr(self))}</code></p>"
-            f"<table><thead>{row(self.HEADINGS, 'th')}</thead><tbody>{body}</tbody></table>"
+            f"<table><caption>{escape(self.title)}</caption><thead>{row(self.HEADINGS, 'th')}</thead>"
+            f"<tbody>{body}</tbody></table>{more}" + ("" if figure is None else inlined(figure, self.title))
         )
 
 

@@ -7,7 +7,8 @@ colours and type. matplotlib is imported when this package is, and by nothing el
 from belvedere.plot.curves import curves
 from belvedere.plot.heat import heat
 from belvedere.plot.layout import layout
+from belvedere.plot.over import over
 from belvedere.plot.overlay import picture, strips, words
 from belvedere.plot.style import Plot
 
-__all__ = ["Plot", "curves", "heat", "layout", "picture", "strips", "words"]
+__all__ = ["Plot", "curves", "heat", "layout", "over", "picture", "strips", "words"]

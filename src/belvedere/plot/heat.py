@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.transforms import ScaledTranslation
 from torch import Tensor
 
-from belvedere.plot.style import FAINT, LEAST, LETTER, Plot, Scale, figure, styled, wrapped
+from belvedere.plot.style import FAINT, LETTER, Plot, Scale, figure, styled, wrapped
 
 __all__ = ["heat"]
 
@@ -40,7 +40,7 @@ def heat(
     across: str = "position",
     spans: Sequence[tuple[int, int, str]] = (),
     signed: bool = True,
-    least: float = LEAST,
+    least: float | None = None,
 ) -> Plot:
     """Draw a map.
 
@@ -56,7 +56,7 @@ def heat(
         across: What the columns are.
         spans: Neighbouring columns that belong together: the first, the one behind the last, and what they are.
         signed: Whether values have a sign; else their colours begin at zero.
-        least: What a scale of signed values never closes in on, for it would show noise.
+        least: What a scale never closes in on, for it would show noise; by default 0.01 of signed values.
 
     Returns:
         The figure.

@@ -7,10 +7,12 @@ from math import ceil, sqrt
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
+import torch
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection, PatchCollection
+from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.patches import Rectangle
 from matplotlib.patheffects import withStroke
+from torch import Tensor
 
 from belvedere.errors import InputError
 from belvedere.geometry import PatchLayout
@@ -24,15 +26,18 @@ if TYPE_CHECKING:
 
 __all__ = ["layout"]
 
-#: Square inches of a panel, and how wide a thumbnail's is beside it.
-AREA = 13.0
+#: Square inches of a panel, for how many patches, and how much larger one of many more is; how wide a thumbnail's is
+#: beside it.
+AREA, PATCHES, LARGER = 13.0, 600, 3.0
 BESIDE = 0.6
-#: Inches that two panels may take side by side.
-WIDEST = 11.0
+#: Inches that two panels may take side by side, those that a panel's title needs, and the most of a longer side.
+WIDEST, SLOT, LONGEST = 11.0, 2.4, 24.0
 #: Letters of a title to an inch.
 LETTERS = 13
 #: The size of numbers in points; where cells are too small for the least, numbers are left out.
 SIZES = (5.0, 11.0)
+#: Points between patches below which the way from one to the next is a blot.
+BLOT = 3.5
 #: A digit's width, in parts of the type's size.
 DIGIT = 0.64
 #: How much of its room a number may fill, across and down; less where numbers are left out.
@@ -95,21 +100,22 @@ def _spread(shown: list[list[Panel]], image: Image) -> tuple[Plot, list[tuple[Pa
     """A figure with room for each panel: thumbnails at the side, and tokens beside or below."""
     extent = _extent([row[0] for row in shown], image)
     tall = (extent[3] - extent[1]) / (extent[2] - extent[0])
-    width = sqrt(AREA / tall)
-    columns = max(map(len, shown))
-    if columns == 1 and len(shown) * width <= WIDEST:
+    many = max(len(panel.patches) for row in shown for panel in row)
+    width = sqrt(AREA * min(LARGER, max(1.0, many / PATCHES)) / tall)
+    width *= min(1.0, LONGEST / max(width, width * tall))
+    # A narrow picture is no wider for its title, but its panel is.
+    beside = max(map(len, shown)) - 1
+    slots = [max(SLOT, width), *[max(SLOT, width * BESIDE)] * beside]
+    if not beside and len(shown) * width <= WIDEST:
         shown = [[row[0] for row in shown]]
-        ratios = [1.0] * len(shown[0])
-    else:
-        ratios = [1.0] + [BESIDE] * (columns - 1)
-    made = figure(width * sum(ratios), (width * tall + 0.7) * len(shown))
-    grid = made.add_gridspec(len(shown), len(ratios), width_ratios=ratios)
+        slots *= len(shown[0])
+    made = figure(sum(slots), (width * tall + 0.7) * len(shown))
+    grid = made.add_gridspec(len(shown), len(slots), width_ratios=slots)
     places = []
     for row, line in enumerate(shown):
         for column, panel in enumerate(line):
             axes = made.add_subplot(grid[row, column])
-            around = extent if ratios[column] == 1 else _extent([panel], image)
-            _frame(axes, panel, image, around, width * ratios[column])
+            _frame(axes, panel, image, _extent([panel], image) if beside and column else extent, slots[column])
             places.append((panel, axes))
     return made, places
 
@@ -142,10 +148,12 @@ def _lines(axes: Axes, panel: Panel) -> None:
     """The boxes, and the way from row to row, thinner where they stand close."""
     close = min(_points(axes, panel)) / 25
     if panel.of == "tokens":
-        _boxes(axes, panel.patches.tolist(), FAINT, min(0.4, close))
-        _boxes(axes, [mark.box for mark in panel.marks], MARK, min(2.0, 2 * close))
+        _boxes(axes, panel.patches, FAINT, min(0.4, close))
+        boxes = torch.tensor([mark.box for mark in panel.marks], dtype=torch.float64)
+        _boxes(axes, boxes, MARK, min(2.0, 2 * close))
     else:
-        _boxes(axes, panel.patches.tolist(), INK, min(0.8, close))
+        _boxes(axes, panel.patches, INK, min(0.8, close))
+    if panel.of == "patches" and min(_points(axes, panel)) >= BLOT:
         _way(axes, panel, min(1.0, 1.2 * close))
 
 
@@ -167,9 +175,9 @@ def _area(axes: Axes, parts: list[Box], **look: Any) -> None:
         axes.add_patch(Rectangle((left, top), right - left, bottom - top, **look))
 
 
-def _boxes(axes: Axes, boxes: Sequence[Sequence[float]], color: str, width: float) -> None:
-    drawn = [Rectangle((left, top), right - left, bottom - top) for left, top, right, bottom in boxes]
-    axes.add_collection(PatchCollection(drawn, facecolor="none", edgecolor=color, linewidth=width))
+def _boxes(axes: Axes, boxes: Tensor, color: str, width: float) -> None:
+    corners = boxes[:, [0, 1, 2, 1, 2, 3, 0, 3]].view(-1, 4, 2).double().numpy()
+    axes.add_collection(PolyCollection(list(corners), facecolor="none", edgecolor=color, linewidth=width))
 
 
 def _way(axes: Axes, panel: Panel, width: float) -> None:
@@ -177,8 +185,9 @@ def _way(axes: Axes, panel: Panel, width: float) -> None:
     centres = (panel.patches[:, :2] + panel.patches[:, 2:]) / 2
     steps = (centres[1:] - centres[:-1]).abs() / (panel.patches[1:, 2:] - panel.patches[1:, :2])
     near = panel.follows[1:] & steps.amax(-1).lt(1.5)
-    lines = [[tuple(centres[spot].tolist()), tuple(centres[spot + 1].tolist())] for spot in near.nonzero().flatten()]
-    axes.add_collection(LineCollection(lines, colors=WAY, linewidths=width, alpha=0.8, label="way"))
+    spots = near.nonzero().flatten()
+    lines = torch.stack([centres[spots], centres[spots + 1]], 1).double().numpy()
+    axes.add_collection(LineCollection(list(lines), colors=WAY, linewidths=width, alpha=0.8, label="way"))
 
 
 def _pitch(panel: Panel) -> tuple[float, float]:
@@ -210,7 +219,8 @@ def _fitted(axes: Axes, panel: Panel) -> tuple[float, tuple[int, int]]:
 
 def _numbers(axes: Axes, panel: Panel) -> None:
     size, (rows, columns) = _fitted(axes, panel)
-    halo = [withStroke(linewidth=size / 5, foreground=GROUND)]
+    # Numbers that stand for many lie over the lines of the others.
+    halo = [withStroke(linewidth=size / (5 if rows == columns == 1 else 2), foreground=GROUND)]
     look: dict[str, Any] = {"ha": "center", "va": "center", "path_effects": halo}
     color = MARK if panel.of == "tokens" else INK
     for mark in panel.marks:

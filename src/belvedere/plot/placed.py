@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from belvedere.errors import InputError
-from belvedere.geometry import KINDS, PatchLayout
+from belvedere.geometry import KINDS, Cells, PatchLayout
 from belvedere.geometry.cells import Box
 
 __all__ = ["Mark", "Of", "Panel", "panels", "runs"]
@@ -109,12 +109,7 @@ def _of_patches(layout: PatchLayout, region: int, frame: int) -> Panel:
         notes=tuple(_notes("row", outside.tolist(), cells.kind.tolist())),
         patches=cells.source_box[numbers],
         follows=torch.cat([torch.zeros(1, dtype=torch.bool), numbers.diff().eq(1)]),
-        marks=tuple(
-            Mark(label=str(number), box=_box(cells.source_box[number]), row=row, column=column)
-            for number, row, column in zip(
-                numbers.tolist(), cells.row[numbers].tolist(), cells.column[numbers].tolist(), strict=True
-            )
-        ),
+        marks=tuple(_marks(cells, numbers)),
     )
 
 
@@ -124,13 +119,15 @@ def _of_tokens(layout: PatchLayout, region: int, frame: int) -> Panel | None:
     owned = _tokens(layout, region, frame, patches)
     if not len(owned):
         return None
-    marks, newlines, last = [], [], -1
-    for number in owned.tolist():
-        if KINDS[int(cells.kind[number])] == "newline":
-            newlines.append(Mark(label=str(number), box=_box(cells.source_box[last])))
-        elif not layout.mixed[number]:
-            marks.append(_mark(layout, number))
-            last = number
+    line_end = cells.of_kind("newline")[owned]
+    alone = owned[~line_end & ~layout.mixed[owned]]
+    marks = _marks(cells, alone)
+    # A newline stands behind the token that comes before it.
+    behind = (torch.searchsorted(alone, owned[line_end]) - 1).tolist()
+    newlines = [
+        Mark(label=str(number), box=marks[before].box)
+        for number, before in zip(owned[line_end].tolist(), behind, strict=True)
+    ]
     mixed = owned[layout.mixed[owned]].tolist()
     for _, same in groupby(mixed, key=lambda number: int(cells.piece[number])):
         together = list(same)
@@ -176,9 +173,13 @@ def _bare(layout: PatchLayout, picture: int) -> list[int]:
     return [int(number) for number in own[~drawn[own]]]
 
 
-def _mark(layout: PatchLayout, number: int) -> Mark:
-    cell = layout.tokens[number]
-    return Mark(label=str(number), box=_box(layout.tokens.source_box[number]), row=cell.row, column=cell.column)
+def _marks(cells: Cells, numbers: Tensor) -> list[Mark]:
+    """The boxes of some rows or tokens, each with its number and its place in its grid."""
+    columns = (held[numbers].tolist() for held in (cells.source_box, cells.row, cells.column))
+    return [
+        Mark(label=str(number), box=(left, top, right, bottom), row=row, column=column)
+        for number, (left, top, right, bottom), row, column in zip(numbers.tolist(), *columns, strict=True)
+    ]
 
 
 def _made_of(layout: PatchLayout, owned: Tensor) -> Iterator[str]:

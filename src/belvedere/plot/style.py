@@ -60,7 +60,7 @@ LINES = (
 GROUND = "#ffffff"
 INK = "#1a1a1a"
 FAINT = "#6b6b6b"
-#: Values below this are noise; a scale never closes in on them.
+#: Signed values below this are noise, and others below that; by default a scale never closes in on them.
 LEAST, TINY = 0.01, 1e-12
 #: Inches that a letter of a label takes.
 LETTER = 0.085
@@ -126,11 +126,11 @@ class Scale:
     ends: tuple[float, float]
 
     @classmethod
-    def of(cls, values: Tensor, *, signed: bool, least: float = LEAST) -> Scale:
-        """A scale that just holds the values; noise, below the least, does not fill one of signed values."""
+    def of(cls, values: Tensor, *, signed: bool, least: float | None = None) -> Scale:
+        """A scale that just holds the values; noise, below the least, does not fill it."""
         held = values[values.isfinite()].double()
         low, high = (float(held.min()), float(held.max())) if len(held) else (0.0, 0.0)
-        limit = max(abs(low), abs(high), least if signed else TINY)
+        limit = max(abs(low), abs(high), (LEAST if signed else TINY) if least is None else least)
         return cls(limit, signed, (0 if low >= 0 or not signed else -limit, 0 if high < 0 and signed else limit))
 
     @property
