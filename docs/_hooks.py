@@ -24,6 +24,7 @@ from belvedere.standardized import StandardizedTransformer
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import _diagram
 import _pictures
 import _placing
 
@@ -67,27 +68,27 @@ def values(name: str) -> str:
     found = host(name).values()
     absent = [f"`{one.name}`" for one in found.values() if is_absent(one)]
     note = f"\n\nAbsent here, with a [reason](availability.md): {', '.join(absent)}." if absent else ""
-    return _value_table(found.values()) + note
+    return _value_table(name, found.values()) + note
 
 
 def extra(name: str, than: str) -> str:
     """The values that one host has and another, more general one lacks."""
     general = host(than).values()
-    return _value_table(one for key, one in host(name).values().items() if is_absent(general[key]))
+    return _value_table(name, (one for key, one in host(name).values().items() if is_absent(general[key])))
 
 
-def _value_table(found: Iterable[Value[Any]]) -> str:
-    rows = [_value_row(one) for one in found if not is_absent(one)]
+def _value_table(host: str, found: Iterable[Value[Any]]) -> str:
+    rows = [_value_row(host, one) for one in found if not is_absent(one)]
     return table(("value", "shape", "what it is", "read", "write"), rows)
 
 
-def _value_row(found: Value[Any]) -> tuple[str, ...]:
+def _value_row(host: str, found: Value[Any]) -> tuple[str, ...]:
     when = "at any later point" if isinstance(found, KeptValue) else "in order"
     shape = layouts.shape(found.layout)
     return (
         f"`{found.name}`",
         f"`{found.layout}` `{shape}`" if shape else "",
-        sentence(found),
+        f'<span id="{_diagram.anchor(host, found.name)}"></span>{sentence(found)}',
         when,
         f"no: {found.read_only}" if found.read_only else "yes",
     )
@@ -97,6 +98,16 @@ def sentence(documented: Any) -> str:
     """The first sentence of a docstring; a value's docstring is that of the function that reads it."""
     written = documented._preprocess.__doc__ if isinstance(documented, Value) else documented.__doc__
     return re.split(r"(?<=\.)\s", " ".join((written or "").split()), maxsplit=1)[0].replace("``", "`")
+
+
+def rows() -> Iterator[tuple[str, str]]:
+    """Host and name of each row in the tables of the page of names and values."""
+    page = (Path(__file__).parent / "vocabulary.md").read_text()
+    for asked in MARKER.finditer(page):
+        if asked["table"] in ("values", "extra"):
+            owner = asked["arguments"].split()[0]
+            written = TABLES[asked["table"]](*asked["arguments"].split())
+            yield from ((owner, name) for name in re.findall(rf'id="{owner}\.(\w+)"', written))
 
 
 def kept() -> str:

@@ -1,0 +1,36 @@
+"""What pages ask for that is no single table: drawings, a page for each tower, lists of reasons, sizes in memory.
+
+A page asks with a line such as ``<!-- made: drawing wrapper -->``; what is made is read off the code, as the tables of
+`_hooks` are.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import _diagram
+import _hooks
+
+MARKER = re.compile(r"^<!-- made: (?P<maker>[a-z]+)(?P<arguments>( [\w-]+)*) -->$", re.MULTILINE)
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Put what a page asks for in its place; mkdocs calls this."""
+    return MARKER.sub(lambda found: MAKERS[found["maker"]](*found["arguments"].split()), markdown)
+
+
+def undrawn() -> str:
+    """The values that are in no drawing, as links to their rows."""
+    drawn, rows = _diagram.every_drawn(), [*_hooks.rows()]
+    first = {name: owner for owner, name in reversed(rows)}
+    names = dict.fromkeys(name for _, name in rows if name not in drawn)
+    return ", ".join(f"[`{name}`](#{_diagram.anchor(first[name], name)})" for name in names) + "."
+
+
+MAKERS: dict[str, Callable[..., str]] = {"drawing": _diagram.drawing, "undrawn": undrawn}
