@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import _diagram
 import _hooks
+import _towers
 
 MARKER = re.compile(r"^<!-- made: (?P<maker>[a-z]+)(?P<arguments>( [\w-]+)*) -->$", re.MULTILINE)
 
@@ -33,4 +34,10 @@ def undrawn() -> str:
     return ", ".join(f"[`{name}`](#{_diagram.anchor(first[name], name)})" for name in names) + "."
 
 
-MAKERS: dict[str, Callable[..., str]] = {"drawing": _diagram.drawing, "undrawn": undrawn}
+MAKERS: dict[str, Callable[..., str]] = {
+    "drawing": _diagram.drawing,
+    "undrawn": undrawn,
+    "tower": _towers.tower,
+    "inside": _towers.inside,
+    "towers": _towers.towers,
+}
