@@ -233,31 +233,9 @@ def declined() -> str:
 
 @cache
 def models() -> dict[str, StandardizedTransformer]:
-    """What the pages ask about: each checkpoint of the package whole, and one without its tower; no weights."""
-    configs = {name: belvedere.checkpoint(name) for name in belvedere.shapes.CHECKPOINTS}
-    whole = {name: StandardizedTransformer.from_config(where) for name, where in configs.items()}
-    text = StandardizedTransformer.from_config(whole["shapes-llava"].config)
-    alone = StandardizedTransformer.from_config(configs["shapes-qwen3_5"], task="text-generation")
-    return {**whole, "a Llama": text, "shapes-qwen3_5 for text-generation": alone}
-
-
-def reasons() -> str:
-    """Every reason that the package's checkpoints give, and the values that give it."""
-    found: dict[str, list[str]] = {}
-    for name, model in models().items():
-        refused = dict(_refused(model))
-        if model.vision.no_images() is not None:
-            refused = {"vision, every value": model.vision.no_images(), **refused}
-        for value, reason in refused.items():
-            where = found.setdefault(reason, [])
-            where += [] if any(value in one for one in where) else [f"`{value}` ({name})"]
-    return table(("reason", "values"), [(reason, ", ".join(where)) for reason, where in found.items()])
-
-
-def _refused(model: StandardizedTransformer) -> Iterator[tuple[str, str]]:
-    for value, reason in model.support().items():
-        given = reason.values() if isinstance(reason, dict) else [reason]
-        yield from ((value, one) for one in dict.fromkeys(given) if one)
+    """Each checkpoint of the package, without weights."""
+    names = belvedere.shapes.CHECKPOINTS
+    return {name: StandardizedTransformer.from_config(belvedere.checkpoint(name)) for name in names}
 
 
 def checkpoints() -> str:
@@ -281,5 +259,5 @@ def checkpoints() -> str:
 
 TABLES: dict[str, Callable[..., str]] = {
     made.__name__: made
-    for made in (values, extra, kept, sizes, shapes, axes, shelf, reasons, checkpoints, wrappers, placing, declined)
+    for made in (values, extra, kept, sizes, shapes, axes, shelf, checkpoints, wrappers, placing, declined)
 }

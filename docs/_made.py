@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import _diagram
 import _hooks
+import _reasons
 import _towers
 
 MARKER = re.compile(r"^<!-- made: (?P<maker>[a-z]+)(?P<arguments>( [\w-]+)*) -->$", re.MULTILINE)
@@ -39,5 +40,6 @@ MAKERS: dict[str, Callable[..., str]] = {
     "undrawn": undrawn,
     "tower": _towers.tower,
     "inside": _towers.inside,
+    "reasons": _reasons.reasons,
     "towers": _towers.towers,
 }
