@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import _diagram
 import _hooks
+import _memory
 import _reasons
 import _towers
 
@@ -40,6 +41,8 @@ MAKERS: dict[str, Callable[..., str]] = {
     "undrawn": undrawn,
     "tower": _towers.tower,
     "inside": _towers.inside,
+    "memory": _memory.memory,
+    "planned": _memory.planned,
     "reasons": _reasons.reasons,
     "towers": _towers.towers,
 }
