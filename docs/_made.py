@@ -36,11 +36,22 @@ def undrawn() -> str:
     return ", ".join(f"[`{name}`](#{_diagram.anchor(first[name], name)})" for name in names) + "."
 
 
+def drafted() -> str:
+    """What the draft says of a family that no shelf has."""
+    from transformers import QianfanOCRConfig
+
+    from belvedere.draft import draft
+
+    said = draft(QianfanOCRConfig()).partition("\n\n--- a row of")[0]
+    return f"```text\n{said}\n```"
+
+
 MAKERS: dict[str, Callable[..., str]] = {
     "drawing": _diagram.drawing,
     "undrawn": undrawn,
     "tower": _towers.tower,
     "inside": _towers.inside,
+    "drafted": drafted,
     "memory": _memory.memory,
     "planned": _memory.planned,
     "reasons": _reasons.reasons,
