@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import _memory
 import _reasons
 import _towers
 
-MARKER = re.compile(r"^<!-- made: (?P<maker>[a-z]+)(?P<arguments>( [\w-]+)*) -->$", re.MULTILINE)
+MARKER = re.compile(r"^<!-- made: (?P<maker>[a-z]+)(?P<arguments>( [\w.]+)*) -->$", re.MULTILINE)
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
@@ -46,12 +47,18 @@ def drafted() -> str:
     return f"```text\n{said}\n```"
 
 
+def listed(package: str) -> str:
+    """A directive of the reference for every public name of a package."""
+    return "\n\n".join(f"::: {package}.{name}" for name in import_module(package).__all__)
+
+
 MAKERS: dict[str, Callable[..., str]] = {
     "drawing": _diagram.drawing,
     "undrawn": undrawn,
     "tower": _towers.tower,
     "inside": _towers.inside,
     "drafted": drafted,
+    "listed": listed,
     "memory": _memory.memory,
     "planned": _memory.planned,
     "reasons": _reasons.reasons,
