@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import _diagram
 import _hooks
 import _memory
+import _notebooks
 import _reasons
 import _towers
 
@@ -27,6 +28,18 @@ MARKER = re.compile(r"^<!-- made: (?P<maker>[a-z]+)(?P<arguments>( [\w.]+)*) -->
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Put what a page asks for in its place; mkdocs calls this."""
     return MARKER.sub(lambda found: MAKERS[found["maker"]](*found["arguments"].split()), markdown)
+
+
+def on_files(files: Any, config: Any, **_: Any) -> Any:
+    """Add the notebooks to the site, each as a page and as the file that it is; mkdocs calls this."""
+    from mkdocs.structure.files import File
+
+    for name in _notebooks.notebooks():
+        files.append(File.generated(config, f"notebooks/{name}.md", content=_notebooks.page(name)))
+        files.append(
+            File.generated(config, f"notebooks/{name}.ipynb", abs_src_path=str(_notebooks.FOLDER / f"{name}.ipynb"))
+        )
+    return files
 
 
 def undrawn() -> str:
@@ -60,6 +73,7 @@ MAKERS: dict[str, Callable[..., str]] = {
     "drafted": drafted,
     "listed": listed,
     "memory": _memory.memory,
+    "notebooks": _notebooks.listed,
     "planned": _memory.planned,
     "reasons": _reasons.reasons,
     "towers": _towers.towers,
