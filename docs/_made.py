@@ -1,4 +1,4 @@
-"""What pages ask for that is no single table: drawings, a page for each tower, lists of reasons, sizes in memory.
+"""What pages ask for that is no single table: drawings, pages of towers, lists of reasons, sizes, notebooks.
 
 A page asks with a line such as ``<!-- made: drawing wrapper -->``; what is made is read off the code, as the tables of
 `_hooks` are.
@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,12 @@ import _memory
 import _notebooks
 import _reasons
 import _towers
+from PIL import Image
 
+import belvedere
+
+#: Where the picture of the first page is.
+SCENE = "pictures/scene.png"
 MARKER = re.compile(r"^<!-- made: (?P<maker>[a-z]+)(?P<arguments>( [\w.]+)*) -->$", re.MULTILINE)
 
 
@@ -34,12 +40,26 @@ def on_files(files: Any, config: Any, **_: Any) -> Any:
     """Add the notebooks to the site, each as a page and as the file that it is; mkdocs calls this."""
     from mkdocs.structure.files import File
 
+    files.append(File.generated(config, SCENE, content=_scene()))
     for name in _notebooks.notebooks():
         files.append(File.generated(config, f"notebooks/{name}.md", content=_notebooks.page(name)))
         files.append(
             File.generated(config, f"notebooks/{name}.ipynb", abs_src_path=str(_notebooks.FOLDER / f"{name}.ipynb"))
         )
     return files
+
+
+def scene() -> str:
+    """The picture that the first page draws, with its question and answer."""
+    drawn = belvedere.shapes.sample(0)
+    shown = f"![The scene of seed 0]({SCENE})"
+    return f"{shown}\n\nThe scene of seed 0: *{drawn.question}* {drawn.answer}."
+
+
+def _scene() -> bytes:
+    held = BytesIO()
+    belvedere.shapes.sample(0).image.resize((224, 224), Image.Resampling.NEAREST).save(held, format="png")
+    return held.getvalue()
 
 
 def undrawn() -> str:
@@ -68,6 +88,7 @@ def listed(package: str) -> str:
 MAKERS: dict[str, Callable[..., str]] = {
     "drawing": _diagram.drawing,
     "undrawn": undrawn,
+    "scene": scene,
     "tower": _towers.tower,
     "inside": _towers.inside,
     "drafted": drafted,
