@@ -63,5 +63,7 @@ def page(name: str) -> str:
             # A notebook stands beside `docs`, its page inside of it.
             body.append(re.sub(r"\]\((\w+)\.ipynb", r"](\1.md", written).replace("](../docs/", "](../"))
         if number == 0:
-            body.append(f"[The notebook itself]({name}.ipynb){{ download }} shows what each cell prints and draws.")
+            body.append(
+                f"Run [the notebook itself]({name}.ipynb){{ download }} to see what each cell prints and draws."
+            )
     return "\n\n".join(body) + "\n"
