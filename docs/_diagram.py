@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
+from _hooks import anchor
+
 from belvedere import components, layouts
 from belvedere.descriptors import Value
 from belvedere.standardized import StandardizedTransformer
@@ -148,11 +150,6 @@ def drawn(steps: tuple[Any, ...]) -> Iterator[Held]:
 def every_drawn() -> set[str]:
     """The names of all values that any drawing has."""
     return {held.name for steps, _ in DRAWINGS.values() for held in drawn(steps)}
-
-
-def anchor(host: str, name: str) -> str:
-    """The name of a value's row on the page."""
-    return f"{host}.{name}"
 
 
 def found(held: Held) -> Value[Any]:

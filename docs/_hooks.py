@@ -24,7 +24,6 @@ from belvedere.standardized import StandardizedTransformer
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import _diagram
 import _pictures
 import _placing
 
@@ -82,13 +81,18 @@ def _value_table(host: str, found: Iterable[Value[Any]]) -> str:
     return table(("value", "shape", "what it is", "read", "write"), rows)
 
 
+def anchor(host: str, name: str) -> str:
+    """The name of a value's row on its page."""
+    return f"{host}.{name}"
+
+
 def _value_row(host: str, found: Value[Any]) -> tuple[str, ...]:
     when = "at any later point" if isinstance(found, KeptValue) else "in order"
     shape = layouts.shape(found.layout)
     return (
         f"`{found.name}`",
         f"`{found.layout}` `{shape}`" if shape else "",
-        f'<span id="{_diagram.anchor(host, found.name)}"></span>{sentence(found)}',
+        f'<span id="{anchor(host, found.name)}"></span>{sentence(found)}',
         when,
         f"no: {found.read_only}" if found.read_only else "yes",
     )

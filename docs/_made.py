@@ -67,7 +67,7 @@ def undrawn() -> str:
     drawn, rows = _diagram.every_drawn(), [*_hooks.rows()]
     first = {name: owner for owner, name in reversed(rows)}
     names = dict.fromkeys(name for _, name in rows if name not in drawn)
-    return ", ".join(f"[`{name}`](#{_diagram.anchor(first[name], name)})" for name in names) + "."
+    return ", ".join(f"[`{name}`](#{_hooks.anchor(first[name], name)})" for name in names) + "."
 
 
 def drafted() -> str:
