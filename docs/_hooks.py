@@ -75,27 +75,32 @@ def values(name: str) -> str:
     found = host(name).values()
     absent = [f"`{one.name}`" for one in found.values() if is_absent(one)]
     note = f"\n\nAbsent here, with a [reason](availability.md): {', '.join(absent)}." if absent else ""
-    return _value_table(found.values()) + note
+    return _value_table(name, found.values()) + note
 
 
 def extra(name: str, than: str) -> str:
     """The values that one host has and another, more general one lacks."""
     general = host(than).values()
-    return _value_table(one for key, one in host(name).values().items() if is_absent(general[key]))
+    return _value_table(name, (one for key, one in host(name).values().items() if is_absent(general[key])))
 
 
-def _value_table(found: Iterable[Value[Any]]) -> str:
-    rows = [_value_row(one) for one in found if not is_absent(one)]
+def _value_table(host: str, found: Iterable[Value[Any]]) -> str:
+    rows = [_value_row(host, one) for one in found if not is_absent(one)]
     return table(("value", "shape", "what it is", "read", "write"), rows)
 
 
-def _value_row(found: Value[Any]) -> tuple[str, ...]:
+def anchor(host: str, name: str) -> str:
+    """The name of a value's row on its page."""
+    return f"{host}.{name}"
+
+
+def _value_row(host: str, found: Value[Any]) -> tuple[str, ...]:
     when = "at any later point" if isinstance(found, KeptValue) else "in order"
     shape = layouts.shape(found.layout)
     return (
         f"`{found.name}`",
         f"`{found.layout}` `{shape}`" if shape else "",
-        sentence(found),
+        f'<span id="{anchor(host, found.name)}"></span>{sentence(found)}',
         when,
         f"no: {found.read_only}" if found.read_only else "yes",
     )
@@ -105,6 +110,16 @@ def sentence(documented: Any) -> str:
     """The first sentence of a docstring; a value's docstring is that of the function that reads it."""
     written = documented._preprocess.__doc__ if isinstance(documented, Value) else documented.__doc__
     return re.split(r"(?<=\.)\s", " ".join((written or "").split()), maxsplit=1)[0].replace("``", "`")
+
+
+def rows() -> Iterator[tuple[str, str]]:
+    """Host and name of each row in the tables of the page of names and values."""
+    page = (Path(__file__).parent / "vocabulary.md").read_text()
+    for asked in MARKER.finditer(page):
+        if asked["table"] in ("values", "extra"):
+            owner = asked["arguments"].split()[0]
+            written = TABLES[asked["table"]](*asked["arguments"].split())
+            yield from ((owner, name) for name in re.findall(rf'id="{owner}\.(\w+)"', written))
 
 
 def kept() -> str:
@@ -277,31 +292,9 @@ def _said(model_type: str, reason: str) -> str:
 
 @cache
 def models() -> dict[str, StandardizedTransformer]:
-    """What the pages ask about: each checkpoint of the package whole, and one without its tower; no weights."""
-    configs = {name: belvedere.checkpoint(name) for name in belvedere.shapes.CHECKPOINTS}
-    whole = {name: StandardizedTransformer.from_config(where) for name, where in configs.items()}
-    text = StandardizedTransformer.from_config(whole["shapes-llava"].config)
-    alone = StandardizedTransformer.from_config(configs["shapes-qwen3_5"], task="text-generation")
-    return {**whole, "a Llama": text, "shapes-qwen3_5 for text-generation": alone}
-
-
-def reasons() -> str:
-    """Every reason that the package's checkpoints give, and the values that give it."""
-    found: dict[str, list[str]] = {}
-    for name, model in models().items():
-        refused = dict(_refused(model))
-        if model.vision.no_images() is not None:
-            refused = {"vision, every value": model.vision.no_images(), **refused}
-        for value, reason in refused.items():
-            where = found.setdefault(reason, [])
-            where += [] if any(value in one for one in where) else [f"`{value}` ({name})"]
-    return table(("reason", "values"), [(reason, ", ".join(where)) for reason, where in found.items()])
-
-
-def _refused(model: StandardizedTransformer) -> Iterator[tuple[str, str]]:
-    for value, reason in model.support().items():
-        given = reason.values() if isinstance(reason, dict) else [reason]
-        yield from ((value, one) for one in dict.fromkeys(given) if one)
+    """Each checkpoint of the package, without weights."""
+    names = belvedere.shapes.CHECKPOINTS
+    return {name: StandardizedTransformer.from_config(belvedere.checkpoint(name)) for name in names}
 
 
 def checkpoints() -> str:
@@ -333,7 +326,6 @@ TABLES: dict[str, Callable[..., str]] = {
         shapes,
         axes,
         shelf,
-        reasons,
         checkpoints,
         wrappers,
         placing,
