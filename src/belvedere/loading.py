@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,41 @@ def _unknown_type(checkpoint: Any) -> Exception:
         return _no_config(checkpoint)
     part, shelf = ("wrapper", "wrappers") if "vision_config" in raw else ("text", "text")
     return UnsupportedFamily(part, raw["model_type"], known(shelf))
+
+
+def refuse_parts(family: Any, options: dict[str, Any]) -> None:
+    """Refuse model types that are passed otherwise than by part.
+
+    Raises:
+        ValueError: They are; the message says how to pass them.
+    """
+    if family is not None and not isinstance(family, Mapping):
+        raise ValueError(f"family={family!r}: pass the parts by name, such as {{'text': 'llama'}}")
+    for part in ("text", "tower", "wrapper"):
+        if part in options:
+            given = {part: options[part]}
+            raise ValueError(f"{part}={options[part]!r} is no argument; pass family={given!r}")
+
+
+def refuse_misfit(family: Any, hosts: Mapping[str, Any]) -> None:
+    """Refuse entries that do not name the blocks of what is loaded.
+
+    Args:
+        family: The checkpoint's `belvedere.families.Family`.
+        hosts: The envoy that has the blocks, by part.
+
+    Raises:
+        ValueError: There are no blocks where an entry looks for them.
+    """
+    for part, host in hosts.items():
+        if hasattr(host, "layers"):
+            continue
+        names = family.entry({"tower": "towers"}.get(part, part)).RENAME
+        native = next((name for name, standard in names.items() if standard == "layers"), "layers")
+        raise ValueError(
+            f"the {part} entry {getattr(family, part)!r} does not fit {type(host._module).__name__}, which has no "
+            f"blocks at {native!r}; pass family={{{part!r}: <a known type with the same modules>}}, or leave it out"
+        )
 
 
 def choose_task(family: Any, task: str | None) -> str:

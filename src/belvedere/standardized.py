@@ -93,8 +93,7 @@ class StandardizedTransformer(Interventions, Contract, TextSizes, Standard, Tran
         tokenizer_kwargs: Mapping[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
-        if family is not None and not isinstance(family, Mapping):
-            raise ValueError(f"family={family!r}: pass the parts by name, such as {{'text': 'llama'}}")
+        loading.refuse_parts(family, kwargs)
         hold_back_vain_advice()
         self.source_config = loading.read_config(checkpoint, kwargs)
         self.family = families.compose(self.source_config, **(family or {}))
@@ -118,6 +117,8 @@ class StandardizedTransformer(Interventions, Contract, TextSizes, Standard, Tran
         )
         if "vision" not in vars(self):
             self.vision = NoVision(self)
+        towers: dict[str, Any] = {} if isinstance(self.vision, NoVision) else {"tower": self.vision}
+        loading.refuse_misfit(self.family, {"text": self, **towers})
         self._configure()
 
     def _update(self, module: Any) -> None:

@@ -20,3 +20,15 @@ def test_a_saved_checkpoint_loads_whole_and_without_a_processor(name, tmp_path):
     saved = module.state_dict()
     for key, held in model._module.state_dict().items():
         assert torch.equal(held, saved[key]), key
+
+
+@pytest.mark.parametrize("part", ["text", "tower"])
+def test_an_entry_that_names_no_blocks_of_the_module_is_refused(part):
+    other = {"text": "gpt2", "tower": "qwen2_vl_vision"}[part]
+    with pytest.raises(ValueError, match=f"the {part} entry '{other}' does not fit .* which has no blocks at"):
+        StandardizedTransformer(build("llava"), family={part: other})
+
+
+def test_a_model_type_that_is_passed_by_itself_is_told_its_place():
+    with pytest.raises(ValueError, match=r"pass family=\{'wrapper': 'llava_next'\}"):
+        StandardizedTransformer(build("llava"), wrapper="llava_next")

@@ -13,3 +13,13 @@ def test_overlap_shares_area_and_not_a_border():
     boxes = geometry.cell_boxes(2, 2, (20, 20))
     assert geometry.boxes_over(boxes, (10, 0, 20, 10)).tolist() == [False, True, False, False]
     assert geometry.boxes_over(boxes, (9, 9, 11, 11)).tolist() == [True] * 4
+
+
+def test_a_slice_of_cells_is_cells():
+    from belvedere.testing import tiny
+
+    small = tiny("llava")
+    patches = small.model.layout(small.prompt, images=small.images).patches
+    some = patches[2:5]
+    assert len(some) == 3
+    assert [some[number].box for number in range(3)] == [patches[number].box for number in (2, 3, 4)]

@@ -209,3 +209,10 @@ def test_of_a_cross_attending_text_the_features_land_as_the_rows_do():
         box = layout.patches.source_box[row].numpy().round(3)
         assert found[tuple(box)] == pytest.approx(float(values[17 * tile + inner]))
     assert len(rows.placed[0]) == len(found)
+
+
+def test_values_of_which_none_is_a_number_are_refused():
+    small = tiny("llava")
+    layout = small.model.layout(small.prompt, images=small.images)
+    with pytest.raises(InputError, match="nothing to colour"):
+        plot.over(torch.full((len(layout.patches),), torch.nan), layout, small.images, unit="none")

@@ -15,7 +15,7 @@ from belvedere.components.sequence import sequence
 from belvedere.components.standard import Standard, blocks
 from belvedere.descriptors import KeptValue
 from belvedere.errors import Unavailable
-from belvedere.spelling import did_you_mean
+from belvedere.spelling import did_you_mean, meant
 
 if TYPE_CHECKING:
     from belvedere.descriptors import Value
@@ -260,5 +260,8 @@ def _missing(host: Standard, path: str) -> Any:
     under = f"{NUMBER.sub('', host.name)}." if host.name else ""
     parts = [one.rpartition(".")[0] for one in known]
     names = [one.removeprefix(under) for one in (*left_out, *known, *parts) if one.startswith(under)]
-    near = did_you_mean(NUMBER.sub("", path), names, closeness=0.8)
+    written = NUMBER.sub("", path)
+    # A name without its block is meant by itself, and not by what it looks like.
+    whole = next((one for one in names if one.endswith(f".{written}")), None)
+    near = meant(whole) if whole else did_you_mean(written, names, closeness=0.8)
     raise ValueError(f"{host.name or 'the model'} has no value or part {path!r}{near}")

@@ -255,9 +255,10 @@ class Vision(Located, TowerSizes, Stack):
 
     @value("patch_embed.output", restore=from_rows, unavailable=unseen, description="one row per patch")
     def patch_embeddings(self, held: Tensor) -> Patches:
-        """One row per patch as the patch embedding gives it, before positions, CLS and any norm; raster order.
+        """One row per patch as the patch embedding gives it, before positions, CLS and any norm.
 
-        A view of the feature map: edits in place and assignment both reach the tower.
+        A feature map is read line by line; a packed tower's rows have the tower's own order, as `model.layout` says it.
+        Edits in place and assignment both reach the tower.
         """
         return held.flatten(2).transpose(1, 2) if held.ndim == 4 else as_patches(held)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Literal, overload
 
 import torch
 from torch import Tensor
@@ -138,7 +138,13 @@ class Cells:
         counts = Counter(self.kinds)
         return f"Cells({len(self)}: {', '.join(f'{count} {kind}' for kind, count in counts.items())})"
 
-    def __getitem__(self, number: int) -> Cell:
+    @overload
+    def __getitem__(self, number: int) -> Cell: ...
+    @overload
+    def __getitem__(self, number: slice) -> Cells: ...
+    def __getitem__(self, number: int | slice) -> Cell | Cells:
+        if isinstance(number, slice):
+            return self.taken(torch.arange(len(self))[number])
         if not -len(self) <= number < len(self):
             raise IndexError(f"there is no cell {number}; there are {len(self)}, 0 to {len(self) - 1}")
         names = ("image", "region", "frame", "row", "column")

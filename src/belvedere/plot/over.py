@@ -68,7 +68,7 @@ def over(
 
     Raises:
         InputError: The last axis is none that the layout knows, or may be several; the pictures are not the layout's,
-            or where patches lie in them is not known; or there are too many panels.
+            or where patches lie in them is not known; there are too many panels, or no value is finite.
         ValueError: There is not one title per panel, or no such scale.
     """
     pictures = _pictures(layout, images, picture)
@@ -139,6 +139,8 @@ def _arranged(values: Tensor, layout: PatchLayout, of: str | None) -> tuple[Arra
     """Which arrangement the last axis is of, and the values as ``[panels, rows]``."""
     if not isinstance(values, Tensor) or not values.ndim:
         raise InputError("pass a tensor whose last axis is the tower's rows or the image tokens")
+    if not values.isfinite().any():
+        raise InputError("no value is a finite number, so there is nothing to colour")
     values = values.detach()
     whole = {len(one) for name, one in layout.arrangements.items() if of in (None, name)}
     if values.ndim > 1 and values.shape[-1] not in whole and values.shape[-2] * values.shape[-1] in whole:
