@@ -59,9 +59,12 @@ class Pair:
         return logit_difference(self.answer, self.other)
 
     def patched(self, value: str, positions: list[Any]) -> Tensor:
-        """What patching restores at the first block."""
+        """What patching restores at the first block; several methods may choose the same tokens."""
         given = (self.model, self.clean, self.corrupt, value, self.metric)
-        return patch(*given, layers=[0], positions=positions, batch_cells=64, progress=False).effects[0]
+        wanted = [tuple(sorted(one)) if isinstance(one, list) else one for one in positions]
+        once = list(dict.fromkeys(wanted))
+        effects = patch(*given, layers=[0], positions=once, batch_cells=64, progress=False).effects[0]
+        return effects[[once.index(one) for one in wanted]]
 
 
 def attributed(pair: Pair, value: str, positions: list[int], steps: int | None) -> Tensor:

@@ -179,3 +179,9 @@ def test_a_report_shows_itself():
     assert report._repr_html_().count("<tr>") == 9
     assert report.table().row_count == 8
     assert report.as_dict()["clauses"][0]["status"] == "pass"
+
+
+def test_a_report_says_which_entries_were_asked_for():
+    model = StandardizedTransformer(build("llava"), family={"text": "qwen2"})
+    report = model.verify(**ROWS["llava"].solo(0))
+    assert "text qwen2 (asked for; the config says llama)" in report.settings["family"]

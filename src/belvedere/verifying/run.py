@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from belvedere.errors import InputError
+from belvedere.errors import InputError, UnsupportedFamily
 from belvedere.experiments.progress import Bar
+from belvedere.families import compose
 from belvedere.verifying.alone import alone
 from belvedere.verifying.bench import Bench, at_rest, loaded
 from belvedere.verifying.clause import Answer
@@ -108,8 +109,24 @@ def _settings(bench: Bench, shown: str) -> Mapping[str, str]:
         "number type": str(weight.dtype).removeprefix("torch."),
         "attention": str(module.config._attn_implementation),
         "device": str(weight.device),
-        "family": ", ".join(f"{part} {name}" for part, name in vars(bench.model.family).items() if name is not None),
+        "family": _family(bench.model),
     }
+
+
+def _family(model: StandardizedTransformer) -> str:
+    """The model types of the parts, and where these are others than the config's."""
+    try:
+        own = vars(compose(model.source_config))
+    except UnsupportedFamily:
+        # The config's own type is on no shelf, which is why another was asked for.
+        own = {}
+    parts = {part: name for part, name in vars(model.family).items() if name is not None}
+    others = {
+        part: f" (asked for; the config says {own[part]})"
+        for part, name in parts.items()
+        if own.get(part, name) != name
+    }
+    return ", ".join(f"{part} {name}{others.get(part, '')}" for part, name in parts.items())
 
 
 def _name(model: StandardizedTransformer) -> str:
