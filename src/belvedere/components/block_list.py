@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, overload
 
-from greenlet import getcurrent
 from nnsight.intervention.envoy import Envoy
 
-from belvedere.components.standard import NoName, Standard
+from belvedere.components.standard import NoName, Standard, is_lost
 
 if TYPE_CHECKING:
     from belvedere.components.layer import Layer
@@ -38,8 +37,7 @@ class Blocks(Envoy):
 
     def __setattr__(self, name: str, written: Any) -> None:
         """Inside a trace nothing is written to a list; the write would vanish."""
-        running = getattr(getcurrent(), "mediator", None) is not None
-        if running and not name.startswith("_") and name not in vars(self) and not hasattr(type(self), name):
+        if is_lost(self, name):
             raise AttributeError(f"{self._said()} has no value {name!r} to write{self._hint(name)}")
         super().__setattr__(name, written)
 

@@ -21,7 +21,7 @@ from belvedere.spelling import did_you_mean, meant, nearest
 if TYPE_CHECKING:
     from belvedere.components.describing import Descriptions
 
-__all__ = ["NoName", "Note", "Standard", "blocks"]
+__all__ = ["NoName", "Note", "Standard", "blocks", "is_lost"]
 
 
 class NoName(AttributeError):  # noqa: N818 - it is an attribute error, worded late
@@ -39,6 +39,12 @@ class Note(str):
     """What `support(notes=True)` says of a value that reads although nothing in the forward depends on it."""
 
     __slots__ = ()
+
+
+def is_lost(host: Any, name: str) -> bool:
+    """Whether a write of this name vanishes: inside a trace, and it is no name of the host."""
+    running = getattr(getcurrent(), "mediator", None) is not None
+    return running and not name.startswith("_") and name not in vars(host) and not hasattr(type(host), name)
 
 
 class Help:
@@ -193,8 +199,7 @@ class Standard(Envoy):
 
     def __setattr__(self, name: str, written: Any) -> None:
         """Write a value; inside a trace, a name that is none here is refused, or the write would vanish."""
-        running = getattr(getcurrent(), "mediator", None) is not None
-        if running and not name.startswith("_") and name not in vars(self) and not hasattr(type(self), name):
+        if is_lost(self, name):
             raise AttributeError(f"{self.name or 'the model'} has no value {name!r} to write{self.hint(name)}")
         super().__setattr__(name, written)
 

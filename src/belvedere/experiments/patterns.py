@@ -19,7 +19,7 @@ from belvedere.experiments.numbers import Layers, blocks_asked
 if TYPE_CHECKING:
     from belvedere.standardized import StandardizedTransformer
 
-__all__ = ["Patterns", "shut", "softmax_of", "without"]
+__all__ = ["Patterns", "by_reason", "shut", "softmax_of", "without"]
 
 #: The value that holds the pattern, by stack, and where the stack's blocks are.
 VALUES = {"text": "attention_probabilities", "vision": "segment_probabilities"}
@@ -30,6 +30,14 @@ BESIDE = (
     "this block attends to picture features beside the prompt, so its keys are no positions of it; write "
     "cross_attn.attention_probabilities inside a trace"
 )
+
+
+def by_reason(lacking: Mapping[int, str]) -> dict[str, str]:
+    """Why some blocks lack something, by the blocks that share a reason."""
+    shared: dict[str, list[int]] = {}
+    for number, reason in lacking.items():
+        shared.setdefault(reason, []).append(number)
+    return {blocks(numbers): reason for reason, numbers in shared.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,10 +93,7 @@ class Patterns:
     @property
     def reasons(self) -> dict[str, str]:
         """Why some blocks have no pattern, by the blocks that share a reason."""
-        shared: dict[str, list[int]] = {}
-        for number, reason in self.lacking.items():
-            shared.setdefault(reason, []).append(number)
-        return {blocks(numbers): reason for reason, numbers in shared.items()}
+        return by_reason(self.lacking)
 
     def read(self, layer: int) -> list[tuple[int, Tensor]]:
         """Inside a trace: a block's patterns, each ``[heads, query, key]`` with the position at which it begins.

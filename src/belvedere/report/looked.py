@@ -11,9 +11,8 @@ import torch
 from torch import Tensor
 
 from belvedere.components import Standard
-from belvedere.components.standard import blocks
 from belvedere.errors import Unavailable
-from belvedere.experiments.patterns import Patterns
+from belvedere.experiments.patterns import Patterns, by_reason
 from belvedere.experiments.runs import Side
 
 if TYPE_CHECKING:
@@ -49,10 +48,7 @@ class Looks:
     @property
     def reasons(self) -> dict[str, str]:
         """Why some blocks have no pattern, by the blocks that share a reason."""
-        shared: dict[str, list[int]] = {}
-        for number, reason in self.lacking.items():
-            shared.setdefault(reason, []).append(number)
-        return {blocks(numbers): reason for reason, numbers in shared.items()}
+        return by_reason(self.lacking)
 
 
 @torch.no_grad()
